@@ -136,13 +136,7 @@ def _as_theirs(inputs):
 
 
 def assert_same_on_both_sides(task, directory, target):
-    """A checkpoint of transformers is read and written back without a difference.
-
-    Args:
-        task: What was loaded from it.
-        directory: Path. The checkpoint.
-        target: Path. Where it is written again.
-    """
+    """A checkpoint of transformers is read and written back without a difference."""
     from safetensors.numpy import load_file
 
     from keras_albert.conversion.convert import peer_outputs, probe_batch

@@ -7,25 +7,11 @@ import numpy as np
 
 # The names of that code, by transformers'; with T a kernel is (in, out) here.
 _NAMES = (
-    (r"albert\.embeddings\.word_embeddings\.weight", "bert/embeddings/word_embeddings"),
-    (
-        r"albert\.embeddings\.position_embeddings\.weight",
-        "bert/embeddings/position_embeddings",
-    ),
-    (
-        r"albert\.embeddings\.token_type_embeddings\.weight",
-        "bert/embeddings/token_type_embeddings",
-    ),
+    (r"albert\.embeddings\.(\w+_embeddings)\.weight", r"bert/embeddings/\1"),
     (r"albert\.embeddings\.LayerNorm\.weight", "bert/embeddings/LayerNorm/gamma"),
     (r"albert\.embeddings\.LayerNorm\.bias", "bert/embeddings/LayerNorm/beta"),
-    (
-        r"albert\.encoder\.embedding_hidden_mapping_in\.weight T",
-        "bert/encoder/embedding_hidden_mapping_in/kernel",
-    ),
-    (
-        r"albert\.encoder\.embedding_hidden_mapping_in\.bias",
-        "bert/encoder/embedding_hidden_mapping_in/bias",
-    ),
+    (r"albert\.encoder\.(\w+_in)\.weight T", r"bert/encoder/\1/kernel"),
+    (r"albert\.encoder\.(\w+_in)\.bias", r"bert/encoder/\1/bias"),
     (r"albert\.pooler\.weight T", "bert/pooler/dense/kernel"),
     (r"albert\.pooler\.bias", "bert/pooler/dense/bias"),
     (r"predictions\.dense\.weight T", "cls/predictions/transform/dense/kernel"),
@@ -33,31 +19,20 @@ _NAMES = (
     (r"predictions\.LayerNorm\.weight", "cls/predictions/transform/LayerNorm/gamma"),
     (r"predictions\.LayerNorm\.bias", "cls/predictions/transform/LayerNorm/beta"),
     (r"predictions\.bias", "cls/predictions/output_bias"),
-    (r"sop_classifier\.classifier\.weight", "cls/seq_relationship/output_weights"),
-    (r"sop_classifier\.classifier\.bias", "cls/seq_relationship/output_bias"),
-    (r"classifier\.weight", "output_weights"),
-    (r"classifier\.bias", "output_bias"),
-    (r"qa_outputs\.weight", "cls/squad/output_weights"),
-    (r"qa_outputs\.bias", "cls/squad/output_bias"),
+    (r"sop_classifier\.classifier\.(weight|bias)", r"cls/seq_relationship/output_\1"),
+    (r"classifier\.(weight|bias)", r"output_\1"),
+    (r"qa_outputs\.(weight|bias)", r"cls/squad/output_\1"),
 )
 _BLOCK = r"albert\.encoder\.albert_layer_groups\.(\d+)\.albert_layers\.(\d+)\.(.*)"
 _IN_BLOCK = {
-    "attention.query.weight": ("attention_1/self/query/kernel", "T"),
-    "attention.query.bias": ("attention_1/self/query/bias", ""),
-    "attention.key.weight": ("attention_1/self/key/kernel", "T"),
-    "attention.key.bias": ("attention_1/self/key/bias", ""),
-    "attention.value.weight": ("attention_1/self/value/kernel", "T"),
-    "attention.value.bias": ("attention_1/self/value/bias", ""),
-    "attention.dense.weight": ("attention_1/output/dense/kernel", "T"),
-    "attention.dense.bias": ("attention_1/output/dense/bias", ""),
-    "attention.LayerNorm.weight": ("LayerNorm/gamma", ""),
-    "attention.LayerNorm.bias": ("LayerNorm/beta", ""),
-    "ffn.weight": ("ffn_1/intermediate/dense/kernel", "T"),
-    "ffn.bias": ("ffn_1/intermediate/dense/bias", ""),
-    "ffn_output.weight": ("ffn_1/intermediate/output/dense/kernel", "T"),
-    "ffn_output.bias": ("ffn_1/intermediate/output/dense/bias", ""),
-    "full_layer_layer_norm.weight": ("LayerNorm_1/gamma", ""),
-    "full_layer_layer_norm.bias": ("LayerNorm_1/beta", ""),
+    "attention.query": "attention_1/self/query",
+    "attention.key": "attention_1/self/key",
+    "attention.value": "attention_1/self/value",
+    "attention.dense": "attention_1/output/dense",
+    "attention.LayerNorm": "LayerNorm",
+    "ffn": "ffn_1/intermediate/dense",
+    "ffn_output": "ffn_1/intermediate/output/dense",
+    "full_layer_layer_norm": "LayerNorm_1",
 }
 
 
@@ -65,12 +40,15 @@ def _translate(name):
     """Their name, and whether to transpose."""
     if found := re.fullmatch(_BLOCK, name):
         group, inner, rest = found.groups()
-        theirs, turned = _IN_BLOCK[rest]
+        layer, _, kind = rest.rpartition(".")
+        names = ("gamma", "beta") if "norm" in layer.lower() else ("kernel", "bias")
+        name = f"{_IN_BLOCK[layer]}/{names[kind == 'bias']}"
         block = f"bert/encoder/transformer/group_{group}/inner_group_{inner}"
-        return f"{block}/{theirs}", turned == "T"
+        return f"{block}/{name}", name.endswith("kernel")
     for pattern, theirs in _NAMES:
-        if re.fullmatch(pattern.removesuffix(" T"), name):
-            return theirs, pattern.endswith(" T")
+        if found := re.fullmatch(pattern.removesuffix(" T"), name):
+            name = re.sub("output_weight$", "output_weights", found.expand(theirs))
+            return name, pattern.endswith(" T")
     raise KeyError(name)
 
 
@@ -110,19 +88,10 @@ def write_tf1(prefix, tensors, with_state=True, scope=""):
 def write_config(directory, model, **changes):
     """Write `albert_config.json`, where "gelu" is the tanh form."""
     keys = (
-        "attention_probs_dropout_prob",
-        "embedding_size",
-        "hidden_dropout_prob",
-        "hidden_size",
-        "initializer_range",
-        "inner_group_num",
-        "intermediate_size",
-        "max_position_embeddings",
-        "num_attention_heads",
-        "num_hidden_groups",
-        "num_hidden_layers",
-        "type_vocab_size",
-        "vocab_size",
+        *("attention_probs_dropout_prob", "embedding_size", "hidden_dropout_prob"),
+        *("hidden_size", "initializer_range", "inner_group_num", "intermediate_size"),
+        *("max_position_embeddings", "num_attention_heads", "num_hidden_groups"),
+        *("num_hidden_layers", "type_vocab_size", "vocab_size"),
     )
     config = {key: getattr(model.config, key) for key in keys}
     config |= {"hidden_act": "gelu", "net_structure_type": 0, "gap_size": 0}

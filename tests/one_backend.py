@@ -9,9 +9,5 @@ on_one_backend = pytest.mark.skipif(
 
 
 def on_one_backend_except(*names):
-    """The mark of a module whose other tests run on PyTorch alone.
-
-    Args:
-        *names: As in a node id: `"TestThis"`, `"TestThis::test_that[case]"`.
-    """
+    """The mark of a module whose other tests run on PyTorch alone; as in node ids."""
     return pytest.mark.one_backend(*names)

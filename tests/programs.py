@@ -6,14 +6,7 @@ import sys
 
 
 def run_python(*arguments, python=None, cwd=None, **variables):
-    """Run Python, and return what it prints.
-
-    Args:
-        *arguments: Of the interpreter.
-        python: Path of an interpreter. Defaults to this one.
-        cwd: Path. Where it starts.
-        **variables: Of the environment.
-    """
+    """Run Python, and return what it prints."""
     finished = subprocess.run(
         [python or sys.executable, *map(str, arguments)],
         cwd=cwd,

@@ -78,16 +78,6 @@ def test_layers_of_one_seed_begin_differently(backbone):
     assert len({kernel.tobytes() for kernel in kernels}) == len(kernels) == 9
 
 
-def test_a_function_as_activation_survives_the_config():
-    arguments = TINY | {
-        "num_layers": 1,
-        "activation": keras.activations.silu,
-        "seed": 1,
-    }
-    backbone = AlbertBackbone(**arguments)
-    _assert_same(backbone, AlbertBackbone.from_config(backbone.get_config()))
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -132,15 +122,6 @@ def test_a_preset_gives_the_model_back(backbone, tmp_path):
     _assert_same(backbone, theirs)
 
 
-def test_a_preset_can_be_changed_while_it_is_loaded(backbone, tmp_path):
-    backbone.save_to_preset(tmp_path)
-    changed = AlbertBackbone.from_preset(tmp_path, dtype="bfloat16", dropout=0.2)
-    assert {weight.dtype for weight in changed.weights} == {"bfloat16"}
-    assert changed.dropout == 0.2
-    fresh = AlbertBackbone.from_preset(tmp_path, load_weights=False)
-    assert not fresh.pretrained
-
-
 def test_adapters_are_saved_with_their_depth(tmp_path):
     backbone = add_noise(AlbertBackbone(**SMALL, adapter_rank=2))
     backbone.save_to_preset(tmp_path)
@@ -153,12 +134,6 @@ def test_adapters_are_saved_with_their_depth(tmp_path):
     backbone.enable_lora(2)
     assert all(w.name.startswith("lora_") for w in backbone.trainable_weights)
     _assert_same(backbone, reloaded)
-
-
-def test_a_preset_in_shards(backbone, tmp_path):
-    backbone.save_to_preset(tmp_path, max_shard_size=1e-5)
-    assert not (tmp_path / "model.weights.h5").exists()
-    _assert_same(backbone, AlbertBackbone.from_preset(tmp_path))
 
 
 @pytest.mark.filterwarnings("ignore:Layer .* does not have a `quantize` method")
@@ -208,25 +183,6 @@ def test_what_quantize_cannot_do_changes_nothing():
     assert [(weight.path, weight.dtype) for weight in backbone.weights] == quantized
     for kept, value in zip(backbone.get_weights(), values, strict=True):
         np.testing.assert_array_equal(kept, value)
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"num_groups": 1},
-        {"num_inner_repetitions": 2},
-        {"hidden_dim": 32},
-        {"adapter_rank": 2},
-    ],
-)
-def test_a_config_that_contradicts_the_weights_is_refused(backbone, tmp_path, changes):
-    backbone.save_to_preset(tmp_path)
-    path = tmp_path / "config.json"
-    config = json.loads(path.read_text())
-    config["config"] |= changes
-    path.write_text(json.dumps(config))
-    with pytest.raises(ValueError, match=r"the weights of the model|a model of"):
-        AlbertBackbone.from_preset(tmp_path)
 
 
 def test_weights_of_another_size_change_nothing(backbone, tmp_path):

@@ -7,15 +7,9 @@ import subprocess
 import sys
 
 import keras
-import numpy as np
 import pytest
 
-from keras_albert.pretraining import (
-    PretrainingBatches,
-    PretrainingConfig,
-    PretrainingData,
-    pretrain,
-)
+from keras_albert.pretraining import PretrainingBatches, PretrainingConfig, pretrain
 from keras_albert.training.run_folder import RunFolder
 from tests.pretraining.prepared_texts import write_prepared
 
@@ -47,17 +41,6 @@ def gpu():
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory, tiny_proto):
     return write_prepared(tmp_path_factory.mktemp("data") / "prepared", tiny_proto)
-
-
-def test_what_is_packed_comes_out_again(gpu, prepared, tmp_path):
-    assert gpu.pack(prepared, tmp_path / "packed", 1) == []
-    gpu.unpack(tmp_path / "packed", tmp_path / "prepared")
-    for split in ("train", "held_out"):
-        expected, found = (
-            PretrainingData(path, split).batches(16).batch(0)
-            for path in (prepared, tmp_path / "prepared")
-        )
-        keras.tree.map_structure(np.testing.assert_array_equal, expected, found)
 
 
 def test_what_does_not_fit_is_left_out(gpu, prepared, tmp_path):
@@ -121,41 +104,3 @@ def test_a_process_is_ended_in_good_time(gpu):
     assert process.returncode == -signal.SIGTERM
     with subprocess.Popen([sys.executable, "-c", "raise SystemExit(3)"]) as process:
         assert gpu.wait(process, 60) == 3
-
-
-def test_a_benchmark_is_run_on_both_backends(gpu, tmp_path, monkeypatch):
-    seen = []
-
-    class Process:
-        def __init__(self, command, cwd, env):
-            seen.append((command, cwd, env["XLA_PYTHON_CLIENT_PREALLOCATE"]))
-
-        def __enter__(self):
-            return self
-
-        def __exit__(self, *_):
-            pass
-
-        def wait(self, seconds):
-            assert seconds == 120
-            return 0
-
-    monkeypatch.setattr(gpu.subprocess, "Popen", Process)
-    words = ["gpu.py", "latency", "--minutes", "2", "--output", str(tmp_path)]
-    monkeypatch.setattr(sys, "argv", words)
-    gpu.main()
-    ((command, folder, preallocates),) = seen
-    assert command[1:7] == [
-        "-m",
-        "benchmarks",
-        "prediction",
-        "--backends",
-        "torch",
-        "jax",
-    ]
-    assert command[7:] == [
-        *("--", "--size", "base", "--examples", "1"),
-        *("--output", str(tmp_path)),
-    ]
-    assert (folder / "benchmarks" / "__main__.py").is_file()
-    assert preallocates == "false"

@@ -5,7 +5,6 @@ No TPU compiler is needed: the sum is that of a short program.
 
 import importlib
 
-import keras
 import numpy as np
 import pytest
 
@@ -110,26 +109,3 @@ def test_texts_are_packed(tpu_packing, texts):
         )
         assert len(y) == 16
         assert len(x["row_tokens"]) < 16
-
-
-@pytest.mark.skipif(keras.config.backend() != "jax", reason="only JAX lowers it")
-def test_both_steps_are_lowered(tpu_packing, classifier, texts):
-    import keras_hub
-
-    peers = importlib.import_module("peer_models")
-    lower_step = importlib.import_module("lower_step").lower_step
-    backbone = peers.keras_hub_backbone(classifier.backbone)
-    peer = keras_hub.models.AlbertTextClassifier(backbone, num_classes=2)
-    assert peer.count_params() == classifier.count_params()
-    packed = tpu_packing.packed_batch(texts)
-    padded = tpu_packing.padded_batch(peer, 16, 24)
-    rows, width = packed[0]["row_tokens"].shape
-    hidden = classifier.backbone.hidden_dim
-    for model, batch, shape in (
-        (classifier, packed, (rows, width)),
-        (peer, padded, (16, 24)),
-    ):
-        peers.compile_alike(model)
-        model.optimizer.build(model.trainable_variables)
-        text = lower_step(model, batch).as_text()
-        assert f"tensor<{shape[0]}x{shape[1]}x{hidden}xf32>" in text

@@ -45,12 +45,7 @@ def flags(folder, output, **changed):
 
 
 def assert_same_outcome(found, expected):
-    """Check that weights, scores, curves, plots and file names are equal, bit by bit.
-
-    Args:
-        found: The directory of a run.
-        expected: The directory of an uninterrupted run.
-    """
+    """Weights, scores, curves, plots and names of files are equal, bit by bit."""
     for name in ("curve.csv", "learning_curve.png"):
         assert (found / name).read_bytes() == (expected / name).read_bytes()
     a, b = (

@@ -337,13 +337,3 @@ def test_a_view_is_compressed_at_its_depth():
     np.testing.assert_allclose(found, expected, atol=1e-6)
     merged = merge_adapters(view)
     np.testing.assert_allclose(ops.convert_to_numpy(merged(IDS)), expected, atol=1e-5)
-
-
-def test_a_view_is_saved_at_its_depth(tmp_path):
-    classifier = AlbertClassifier(bert(adapter_rank=2, num_groups=2), num_classes=2)
-    view = classifier.with_num_layers(3)
-    view.save_to_preset(tmp_path)
-    loaded = AlbertClassifier.from_preset(tmp_path, preprocessor=None)
-    assert loaded.backbone.num_layers == 3
-    found, expected = (ops.convert_to_numpy(m(IDS)) for m in (loaded, view))
-    np.testing.assert_allclose(found, expected, atol=1e-6)

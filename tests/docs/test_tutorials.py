@@ -5,7 +5,6 @@ from pathlib import Path
 import keras
 import pytest
 
-from tests.one_backend import on_one_backend
 from tests.programs import run_python
 
 TUTORIALS = Path(__file__).parents[2] / "docs" / "tutorials"
@@ -55,9 +54,3 @@ def test_a_tutorial_runs(tmp_path, messages):
     printed = run(name, tmp_path, TUTORIAL_MESSAGES=str(messages))
     if name == "bert":
         assert "103 tensors written, 103 equal" in printed
-
-
-@on_one_backend
-def test_messages_may_be_others(tmp_path, messages):
-    printed = run("few_labels", tmp_path, TUTORIAL_MESSAGES=str(messages))
-    assert "150 vectors in" in printed

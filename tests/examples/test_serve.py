@@ -115,13 +115,6 @@ def test_rows(url, expected):
     assert ask(f"{url}/versions/1:predict", {"instances": TEXTS}) == (200, answer)
 
 
-def test_columns(url, expected):
-    body = {"signature_name": "serving_default", "inputs": {"text": TEXTS}}
-    status, answer = ask(f"{url}:predict", body)
-    assert status == 200
-    assert_answers(answer["outputs"]["label"], answer["outputs"]["score"], expected)
-
-
 def test_requests_at_the_same_time_have_their_own_answers(url, expected):
     bodies = [{"instances": [text]} for text in TEXTS] + [{"instances": [1]}]
     with ThreadPoolExecutor(3) as clients:

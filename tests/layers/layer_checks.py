@@ -11,14 +11,7 @@ _INEXACT = {"mixed_bfloat16": 0.15, "mixed_float16": 0.02}
 
 
 def check_layer(cls, arguments, x, output_shape):
-    """Build, describe, save, reload, train and run in low precision.
-
-    Args:
-        cls: The layer's class.
-        arguments: dict for its constructor.
-        x: The array to call it on.
-        output_shape: The shape of the output, including the batch.
-    """
+    """Build, describe, save, reload, train and run in low precision."""
     layer = cls(**arguments, dtype="float32")
     expected = to_numpy(layer(x))
     assert expected.shape == output_shape

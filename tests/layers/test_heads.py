@@ -294,10 +294,3 @@ def test_one_head_equals_all_of_them():
         kernel, bias = (to_numpy(v.value)[number] for v in (heads.kernel, heads.bias))
         expected = 1 / (1 + np.exp(-(X[:, number] @ kernel + bias)))
         np.testing.assert_allclose(alone, expected, atol=1e-5)
-
-
-def test_config():
-    heads = ExitHeads(4, units=5, activation="sigmoid", dtype="float32")
-    copy = ExitHeads.from_config(heads.get_config())
-    assert copy.get_config() == heads.get_config()
-    assert copy.activation is keras.activations.sigmoid

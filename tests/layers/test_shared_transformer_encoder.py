@@ -364,20 +364,6 @@ def test_dropout_masks_of_all_sites_and_blocks_are_independent():
         assert sorted(agreements)[-2] < 0.68
 
 
-def test_masks_of_a_step_are_reproducible():
-    seed = StepSeed(keras.random.SeedGenerator(1))
-    for first, second in zip(_masks(seed, [3]), _masks(seed, [3]), strict=True):
-        np.testing.assert_array_equal(first, second)
-
-
-def test_masks_differ_by_step_and_repeat_with_the_seed():
-    generator = keras.random.SeedGenerator(1)
-    first, second = (_masks(StepSeed(generator), [0], [0])[0] for _ in range(2))
-    again = _masks(StepSeed(keras.random.SeedGenerator(1)), [0], [0])[0]
-    assert (first != second).any()
-    np.testing.assert_array_equal(first, again)
-
-
 @pytest.mark.parametrize("unroll", [True, False])
 @pytest.mark.parametrize(("first", "count"), [(0, 1), (2, 5)])
 def test_scan_layers_passes_the_layer_index(unroll, first, count):
@@ -391,20 +377,6 @@ def test_scan_layers_passes_the_layer_index(unroll, first, count):
     np.testing.assert_allclose(
         to_numpy(scan_layers(step, x, first, count, unroll=unroll)), expected
     )
-
-
-def test_loop_and_unrolled_dropout_are_equal():
-    def run(unroll):
-        seed = StepSeed(keras.random.SeedGenerator(1))
-
-        def step(layer, x):
-            return x + keras.random.dropout(
-                ops.ones_like(x), 0.5, seed=seed.block(layer).site(0, 1)
-            )
-
-        return to_numpy(scan_layers(step, ops.zeros((4, 8)), 0, 6, unroll=unroll))
-
-    np.testing.assert_array_equal(run(True), run(False))
 
 
 @pytest.mark.skipif(keras.config.backend() != "jax", reason="JAX's compiler tells")

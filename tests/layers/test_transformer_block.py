@@ -35,17 +35,6 @@ def test_activation_function_round_trips_in_config():
     np.testing.assert_array_equal(to_numpy(copy(X)), to_numpy(layer(X)))
 
 
-def test_explicit_and_fused_attention_are_equal():
-    block = TransformerBlock(**ARGUMENTS)
-    mask = np.array([1, 1, 1, 0, 0], bool)[None, None, None]
-    output, scores = block(X, attention_mask=mask, return_attention_scores=True)
-    fused = block(X, attention_mask=mask)
-    np.testing.assert_allclose(to_numpy(output), to_numpy(fused), atol=1e-6)
-    scores = to_numpy(scores)
-    assert scores.shape == (2, 2, 5, 5)
-    assert (scores[..., 3:] == 0).all()
-
-
 @pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])
 def test_softmax_and_layer_norm_are_float32(policy):
     block = TransformerBlock(**ARGUMENTS, dtype=policy)

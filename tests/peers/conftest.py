@@ -50,9 +50,3 @@ def hub_proto():
     processor = sentencepiece.SentencePieceProcessor(model_proto=proto)
     assert processor.get_piece_size() == 12
     return proto
-
-
-@pytest.fixture(scope="session")
-def plain_proto():
-    """KerasHub's `no_special_token_vocab.spm`."""
-    return _train(["abc"], vocab_size=5, pad_id=-1, eos_id=-1, bos_id=-1)

@@ -31,55 +31,40 @@ def small_classifier(proto, num_classes=2, **kwargs):
     )
 
 
-def _conditional(proto):
-    return small_reader(proto, head="conditional")
+def _labels(proto):
+    return small_classifier(proto, labels=["a", "b"], activation="sigmoid")
 
 
+NAMES, SCORES = ["a", "b", "a", "b"], [0.5, 1.0, 0.0, 2.0]
+CONTRASTIVE = {"objective": "contrastive"}
 # How to build a task, its raw input and its targets.
 CASES = {
-    "classifier": (small_classifier, lambda: (TEXTS, ["a", "b", "a", "b"])),
-    "regressor": (
-        lambda proto: small_classifier(proto, 1),
-        lambda: (TEXTS, [0.5, 1.0, 0.0, 2.0]),
-    ),
-    "several labels": (
-        lambda proto: small_classifier(proto, labels=["a", "b"], activation="sigmoid"),
-        lambda: (TEXTS, [["a"], [], ["a", "b"], ["b"]]),
-    ),
-    "exits": (
-        lambda proto: small_classifier(proto, exits=True),
-        lambda: (TEXTS, ["a", "b", "a", "b"]),
-    ),
-    "chooser": (small_chooser, lambda: toy_questions(4)),
-    "embedder": (small_embedder, lambda: toy_pairs(4)),
+    "classifier": (small_classifier, TEXTS, NAMES),
+    "regressor": (lambda proto: small_classifier(proto, 1), TEXTS, SCORES),
+    "several labels": (_labels, TEXTS, [["a"], [], ["a", "b"], ["b"]]),
+    "exits": (lambda proto: small_classifier(proto, exits=True), TEXTS, NAMES),
+    "chooser": (small_chooser, *toy_questions(4)),
+    "embedder": (small_embedder, *toy_pairs(4)),
     "contrastive embedder": (
-        lambda proto: small_embedder(proto, objective="contrastive"),
-        lambda: (toy_pairs(4)[0], None),
+        *(lambda proto: small_embedder(proto, **CONTRASTIVE), toy_pairs(4)[0], None),
     ),
     "tagger": (
-        lambda proto: small_tagger(proto, labels=["O", "B-place"]),
-        lambda: toy_tags(4),
+        *(lambda proto: small_tagger(proto, labels=["O", "B-place"]), *toy_tags(4)),
     ),
-    "reader": (small_reader, lambda: toy_reading(4)),
-    "conditional reader": (_conditional, lambda: toy_reading(4)),
-    "masked language model": (make_masked_lm, lambda: (TEXTS, None)),
-    "pretrainer": (make_pretrainer, lambda: ((TEXTS, TEXTS[::-1]), None)),
+    "reader": (small_reader, *toy_reading(4)),
+    "conditional reader": (
+        *(lambda proto: small_reader(proto, head="conditional"), *toy_reading(4)),
+    ),
+    "masked language model": (make_masked_lm, TEXTS, None),
+    "pretrainer": (make_pretrainer, (TEXTS, TEXTS[::-1]), None),
 }
 
 
 @dataclass(frozen=True)
 class Case:
-    """A task to read, not to change, and a batch for it.
+    """A task to read, not to change; `make` makes another one with the same weights.
 
-    Args:
-        make: Callable without arguments, to make another task with the same weights.
-        task: The task.
-        x: Raw input.
-        y: Raw targets, or `None`.
-        ids: The batch of the preprocessor.
-        targets: Its targets, or `None`.
-        weights: Its weights, or `None`.
-        outputs: What the task returns for `ids`.
+    For `ids`, which the preprocessor made of raw `x` and `y`, it returns `outputs`.
     """
 
     make: Any
@@ -93,8 +78,8 @@ class Case:
 
 
 def make_case(name, proto):
-    make, data = CASES[name]
-    task, (x, y) = make(proto), data()
+    make, x, y = CASES[name]
+    task = make(proto)
     targets = None if y is None else task.encode_targets(y)
     parts = keras.utils.unpack_x_y_sample_weight(task.preprocessor(x, targets))
     ids, targets, weights = parts

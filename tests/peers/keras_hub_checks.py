@@ -60,15 +60,7 @@ def _names(instance):
 
 
 def check_preprocessing(layer, inputs, expected, in_graph=True):
-    """`run_preprocessing_layer_test`: a call, `tf.data` and Grain say the same.
-
-    Args:
-        layer: A tokenizer or a preprocessor.
-        inputs: A batch, or a tuple of a batch, its labels and its weights.
-        expected: What the layer makes of it.
-        in_graph: bool. Whether the layer runs in a graph of `tf.data`. Defaults to
-            `True`.
-    """
+    """`run_preprocessing_layer_test`: a call, `tf.data` and Grain say the same."""
     check_serialization(layer)
     parts = inputs if isinstance(inputs, tuple) else (inputs,)
     assert_close(layer(*parts), expected)

@@ -4,7 +4,10 @@ The file is `tests/models/albert/test_modeling_albert.py` of transformers 5, wit
 mixins that it runs (`ModelTesterMixin`, `PipelineTesterMixin`, `ConfigTester`); sizes
 are those of its `AlbertModelTester`. That the numbers are transformers' own, outputs
 and gradients, is held by `tests/backbone/test_parity.py` and
-`tests/conversion/transformers/test_tasks.py`.
+`tests/conversion/transformers/test_tasks.py`; states and scores of layers, and remat,
+by `tests/layers/test_shared_transformer_encoder.py`; configs, sizes of heads and kinds
+of problems, what `test_save_load`, `test_determinism`, `test_batching_equivalence` and
+`test_training` ask of each class, by `tests/backbone` and `tests/tasks`.
 
 Not here, for they have no counterpart:
 
@@ -18,8 +21,6 @@ Not here, for they have no counterpart:
   in `tests/tasks/test_every_task.py`.
 - Zero-shot classification: needs a model fine-tuned on entailment.
 """
-
-import json
 
 import keras
 import numpy as np
@@ -119,45 +120,6 @@ def make_task(name, dropout=0.1, **arguments):
     return cls(backbone, **defaults | arguments)
 
 
-def test_config():
-    """`ConfigTester`: through JSON and back; what is given is what stands there."""
-    config = AlbertBackbone(**SIZES).get_config()
-    assert {name: config[name] for name in SIZES} == SIZES
-    again = AlbertBackbone.from_config(json.loads(json.dumps(config)))
-    assert again.get_config() == config
-
-
-def test_model():
-    outputs = AlbertBackbone(**SIZES)(make_inputs())
-    assert tuple(outputs["sequence_output"].shape) == (BATCH, LENGTH, 16)
-    assert tuple(outputs["pooled_output"].shape) == (BATCH, 16)
-
-
-@pytest.mark.parametrize("name", TASKS)
-def test_for_each_task(name, tmp_path):
-    """`test_for_...` of each class, and of the mixin `test_save_load`,
-    `test_determinism`, `test_batching_equivalence` and `test_training`."""
-    task, inputs = make_task(name), make_inputs(name)
-    outputs = to_numpy(task(inputs))
-    shapes = keras.tree.map_structure(np.shape, outputs)
-    assert shapes == TASKS[name][2]
-    # Nothing drops out, and nothing else is random.
-    keras.tree.map_structure(
-        np.testing.assert_array_equal, to_numpy(task(inputs)), outputs
-    )
-    alone = to_numpy(task({key: ids[1:] for key, ids in inputs.items()}))
-    keras.tree.map_structure(
-        lambda a, b: np.testing.assert_allclose(a[0], b[1], atol=1e-5), alone, outputs
-    )
-    task.save_to_preset(tmp_path / "preset")
-    loaded = type(task).from_preset(tmp_path / "preset")
-    keras.tree.map_structure(
-        np.testing.assert_array_equal, to_numpy(loaded(inputs)), outputs
-    )
-    loss = task.train_on_batch(inputs, task.encode_id_targets(TASKS[name][3]))
-    assert np.isfinite(np.max(loss))
-
-
 @pytest.mark.parametrize("name", ["AlbertForMaskedLM", "AlbertForMultipleChoice"])
 def test_every_weight_has_a_gradient(name):
     """`test_training` and `test_retain_grad_hidden_states_attentions`."""
@@ -190,27 +152,6 @@ def test_initial_weights():
             assert abs(values.mean()) < 1e-3
 
 
-def test_states_and_scores_of_each_layer():
-    """`test_hidden_states_output` and `test_attention_outputs`."""
-    backbone, inputs = AlbertBackbone(**SIZES), make_inputs()
-    embedded = backbone.embedding(inputs["token_ids"], inputs["segment_ids"])
-    outputs = backbone.encoder(
-        embedded,
-        padding_mask=inputs["padding_mask"],
-        return_hidden_states=True,
-        return_attention_scores=True,
-    )
-    _, states, scores = outputs
-    states, scores = to_numpy(states), to_numpy(scores)
-    assert len(states) == SIZES["num_layers"] + 1
-    assert {state.shape for state in states} == {(BATCH, LENGTH, 16)}
-    assert len(scores) == SIZES["num_layers"]
-    assert {score.shape for score in scores} == {(BATCH, 4, LENGTH, LENGTH)}
-    np.testing.assert_allclose(np.sum(scores, axis=-1), 1, atol=1e-5)
-    final = to_numpy(backbone(inputs)["sequence_output"])
-    np.testing.assert_allclose(states[-1], final, atol=1e-6)
-
-
 def test_tied_weights():
     """`test_tied_weights_keys` and its siblings: embeddings exist once."""
     task, inputs = make_task("AlbertForMaskedLM"), make_inputs("AlbertForMaskedLM")
@@ -220,55 +161,3 @@ def test_tied_weights():
     embeddings = task.backbone.token_embedding.embeddings
     embeddings.assign(embeddings * 2)
     assert np.abs(to_numpy(task(inputs)) - before).max() > 1e-3
-
-
-def test_remat_is_the_same_model():
-    """`test_training_gradient_checkpointing`."""
-    task, inputs = make_task("AlbertForMultipleChoice"), None
-    inputs = make_inputs("AlbertForMultipleChoice")
-    backbone = AlbertBackbone(**SIZES, remat=True)
-    again = AlbertMultipleChoice(backbone)
-    again.set_weights(task.get_weights())
-    plain = make_task("AlbertForMultipleChoice", dropout=0.0)
-    plain.set_weights(task.get_weights())
-
-    def weigh(outputs):
-        return keras.ops.sum(outputs * keras.ops.arange(CHOICES, dtype="float32"))
-
-    for a, b in zip(
-        gradients(plain, weigh, inputs)[1],
-        gradients(again, weigh, inputs)[1],
-        strict=True,
-    ):
-        np.testing.assert_allclose(a, b, atol=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "targets"),
-    [
-        ({"num_classes": 1}, [0.5, -1.0]),  # regression
-        ({"num_classes": 3}, [0, 2]),  # single label
-        ({"num_classes": 3, "activation": "sigmoid"}, [[1, 0, 1], [0, 0, 0]]),
-    ],
-    ids=["regression", "single_label", "multi_label"],
-)
-def test_problem_types(arguments, targets):
-    task = make_task("AlbertForSequenceClassification", **arguments)
-    history = task.fit(make_inputs(), np.array(targets), verbose=0).history
-    assert np.isfinite(history["loss"]).all()
-    shape = (BATCH, arguments["num_classes"])
-    assert task.predict(make_inputs(), verbose=0).shape == shape
-
-
-def test_mismatched_shapes(tmp_path):
-    """`test_load_with_mismatched_shapes`: another head is new, another body refused."""
-    task = make_task("AlbertForSequenceClassification")
-    task.save_to_preset(tmp_path / "preset")
-    other = AlbertClassifier.from_preset(tmp_path / "preset", num_classes=42)
-    assert other.predict(make_inputs(), verbose=0).shape == (BATCH, 42)
-    np.testing.assert_array_equal(
-        to_numpy(other.backbone.token_embedding.embeddings.value),
-        to_numpy(task.backbone.token_embedding.embeddings.value),
-    )
-    with pytest.raises(ValueError, match=r"vocabulary_size|shape"):
-        AlbertBackbone.from_preset(tmp_path / "preset", vocabulary_size=10)

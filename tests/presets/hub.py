@@ -16,12 +16,9 @@ _LARGE = (".h5", ".safetensors")
 def hub_of(repositories, requests, uploads=None, cut=()):
     """Serve directories by the names of models; yield the address.
 
-    Args:
-        repositories: dict. A dict of paths by revision; or the status and the
-            `X-Error-Code` of any answer. What is pushed is added.
-        requests: list. Receives the method and the path of each request.
-        uploads: The directory of what is pushed, by those with a token.
-        cut: Names of files whose first download ends in the middle.
+    `repositories` has a dict of paths by revision, or the status and the `X-Error-Code`
+    of any answer; what is pushed is added. The first download of files of the names in
+    `cut` ends in the middle.
     """
     cut, stored = set(cut), {}
 

@@ -234,9 +234,7 @@ def test_a_preset_and_a_checkpoint_in_one_directory_are_refused(tasks, tmp_path)
         AlbertMaskedLM.from_preset(tmp_path)
 
 
-def test_a_preset_that_is_replaced_while_it_is_read_is_refused(
-    tasks, tmp_path, monkeypatch
-):
+def test_a_preset_replaced_while_it_is_read_is_refused(tasks, tmp_path, monkeypatch):
     tasks[0].save_to_preset(tmp_path / "preset")
     load = AlbertBackbone.load_weights
 

@@ -109,13 +109,6 @@ def test_a_batch_may_reach_into_the_next_epoch(data):
     assert weights["sentence_order"].tolist() == [1.0] * 10
 
 
-def test_half_of_the_pairs_are_swapped_and_others_not(data):
-    labels = np.concatenate(
-        [data.batches(96).batch(i)[1]["sentence_order"] for i in range(20)]
-    )
-    assert abs(labels.mean() - 0.5) < 4 * 0.5 / np.sqrt(len(labels))
-
-
 def test_masks_are_a_share_of_the_real_tokens(data):
     x, y, weights = data.batches(96).batch(0)
     real = x["padding_mask"].sum() - 3 * 96

@@ -55,11 +55,8 @@ def staged_run(staged, tmp_path_factory):
 def test_stages_follow_each_other(staged, staged_run):
     folder, scores = staged_run
     stages = read_stages(PretrainingConfig(output="x", **staged))
-    assert [(stage.begin, stage.end) for stage in stages] == [
-        (0, 20),
-        (20, 30),
-        (30, 40),
-    ]
+    ends = [(stage.begin, stage.end) for stage in stages]
+    assert ends == [(0, 20), (20, 30), (30, 40)]
     x, y, _ = stages[0].batches().batch(0)
     assert x["token_ids"].shape == (8, 16)
     assert y["masked_lm"].shape[1] >= 4
@@ -166,38 +163,36 @@ def test_bits_per_character_do_not_depend_on_the_vocabulary(prepared):
     assert (masked[weights > 0] == data.tokenizer.mask_token_id).all()
 
 
+ADAPTERS = {"adapter_rank": 2}
+
+
+def two(*more, **first):
+    return {"stages": [*more, first, {}]}
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"stages": [{"steps": 5, "optimizer": "lamb"}, {}]}, "cannot set optimizer"),
+        (two(steps=5, optimizer="lamb"), "cannot set optimizer"),
         (
-            {"stages": [{"steps": 10, "backbone": {"hidden_dim": 8}}, {}]},
+            two(steps=10, backbone={"hidden_dim": 8}),
             r"cannot set hidden_dim\. A stage sets .*num_layers",
         ),
         (
-            {
-                "backbone": {"adapter_rank": 2},
-                "stages": [{"steps": 10, "backbone": {"num_layers": 2}}, {}],
-            },
+            two(steps=10, backbone={"num_layers": 2}) | {"backbone": ADAPTERS},
             "cannot set num_layers: with `adapter_rank`",
         ),
-        ({"stages": [{}, {}]}, "every stage except the last needs `steps`"),
+        (two(), "every stage except the last needs `steps`"),
         ({"stages": [{"steps": 10}, {"steps": 50}]}, "the last one gets the rest"),
-        ({"stages": [{"steps": 60}, {}]}, "ends after steps=60"),
-        ({"stages": [{"steps": 15}, {}]}, "multiple of log_every=10"),
-        ({"stages": [{"steps": 1.5}, {}]}, r"between 0 and 1\. Received: steps=1\.5"),
+        (two(steps=60), "ends after steps=60"),
+        (two(steps=15), "multiple of log_every=10"),
+        (two(steps=1.5), r"between 0 and 1\. Received: steps=1\.5"),
+        (two(steps=10, batch_size=0), r"stages\[0\]`: `batch_size"),
         (
-            {"stages": [{"steps": 10, "batch_size": 0}, {}]},
-            r"stages\[0\]`: `batch_size",
-        ),
-        (
-            {
-                "min_layers": 2,
-                "stages": [{"steps": 10, "backbone": {"num_layers": 1}}, {}],
-            },
+            two(steps=10, backbone={"num_layers": 1}) | {"min_layers": 2},
             r"stages\[0\]`: `min_layers` must be from 1 to num_layers=1\. Received",
         ),
-        ({"stages": ["short", {}]}, "must contain settings by name"),
+        (two("short"), "must contain settings by name"),
         ({"ema_momentum": 1.0}, "`ema_momentum` must be at least 0 and below 1"),
     ],
 )

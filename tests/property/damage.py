@@ -47,15 +47,7 @@ class Damage:
 
 
 def damage_files(draw, directory):
-    """Damage one or two files of a directory.
-
-    Args:
-        draw: What draws from a strategy.
-        directory: Path. Changed.
-
-    Returns:
-        `Damage`.
-    """
+    """Damage one or two files of a directory."""
     done = Damage()
     files = sorted(path for path in directory.rglob("*") if path.is_file())
     for _ in range(draw(st.sampled_from([1, 1, 1, 2]))):
@@ -199,15 +191,7 @@ def _lie(draw, path, content):
 
 
 def lie_in_json(draw, found):
-    """Change one value within JSON.
-
-    Args:
-        draw: What draws from a strategy.
-        found: An object or a list. Changed.
-
-    Returns:
-        What was done.
-    """
+    """Change one value within JSON."""
     places = list(_all_places(found))
     if not places:
         return None

@@ -14,12 +14,7 @@ _ROOT = Path(__file__).parents[2]
 
 
 class Program:
-    """A module of this folder, run by itself; see `answer_lines`.
-
-    Args:
-        name: The module's name.
-        folder: Where its log goes.
-    """
+    """A module of this folder, run by itself; see `answer_lines`."""
 
     def __init__(self, name, folder):
         self.name = name
@@ -68,11 +63,7 @@ class Program:
 
 
 def answer_lines(answer):
-    """Answer the questions of a `Program`, until there are no more.
-
-    Args:
-        answer: Callable of a question; what it prints goes to the log.
-    """
+    """Answer the questions of a `Program`, until there are no more."""
     questions = os.fdopen(os.dup(0), "r")
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)

@@ -10,17 +10,8 @@ _EMOJI = st.text(
 _WORDS = (
     *("the", "The", "river", "CAFÉ", "naïve", "e\u0301t", "in", "2011,", "12", "1,000"),
     *("'", '"', "``", "''", "-", ".", "…", "ﬁ", "½", "ﷺ", "ß", "Σ", "İ", "ǆ", "\ufb03"),
-    *(
-        "[MASK]",
-        "[CLS]",
-        "[SEP]",
-        "<pad>",
-        "<unk>",
-        "<s>",
-        "\u2581",
-        "\ufffd",
-        "\ufffe",
-    ),
+    *("[MASK]", "[CLS]", "[SEP]", "<pad>", "<unk>", "<s>"),
+    *("\u2581", "\ufffd", "\ufffe"),
 )
 _CATEGORIES = (
     *(["Mn"], ["Mc", "Me"], ["Cc"], ["Cf"], ["Zs", "Zl", "Zp"], ["Co"], ["Cn"]),
@@ -59,3 +50,19 @@ _PARTS = st.one_of(
 
 TEXTS = st.lists(_PARTS, max_size=9).map("".join)
 """Of nothing to some hundred characters."""
+
+
+HARD_TEXTS = [
+    "",
+    "   ",
+    "\u0301",
+    "\u0301 \u0301",
+    "a\x00b\x00",
+    "x \u0301\u0301 y",
+    "👩\u200d👩\u200d👧 hi 漢字",
+    "\u200ba\u200b \u0301b\ufeff",
+    "ﷺ…½ ﬁne  ",
+    "[CLS] the [MASK]<unk><pad>[SEP]",
+    "\t\r\n\x1c\x85\u2028 In 2011, it\u2009rained ",
+    "\ud7ff\ue000\U0010ffff\ufffd▁",
+]

@@ -15,15 +15,9 @@ TENSOR_FILES = (".h5", ".safetensors", ".bin", ".index", ".data-00000-of-00001")
 
 
 def number_ranges(path, content):
-    """Find the numbers that no checksum guards.
+    """Give first and last places of the numbers that no checksum guards.
 
-    Args:
-        path: Path. The file, for its format.
-        content: bytes. What it holds.
-
-    Returns:
-        First and last places, the last ones beyond. None in TensorFlow's files and
-        PyTorch's zip files, which have checksums.
+    TensorFlow's files and PyTorch's zip files have checksums.
     """
     if path.suffix not in (".h5", ".safetensors", ".bin") or content[:2] == b"PK":
         return []
@@ -116,15 +110,7 @@ _CHANGES = (
 
 
 def change_tensors(draw, path):
-    """Write a file again with a tensor that is missing, unknown or of another kind.
-
-    Args:
-        draw: What draws from a strategy.
-        path: Path. The file; changed.
-
-    Returns:
-        What was done.
-    """
+    """Write a file again with a tensor that is missing, unknown or of another kind."""
     with _opened(path) as tensors:
         name = draw(st.sampled_from(sorted(tensors)))
         change = draw(st.sampled_from(_CHANGES))

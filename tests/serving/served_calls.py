@@ -10,16 +10,15 @@ from keras_albert.serving.verification import read_signatures
 from keras_albert.text.packing import pack_all
 from tests.serving.served_models import HARD, MASKED
 
-# The operations with which exports were tested in TensorFlow 2.19, 2.20 and 2.21.
-# Others are untested. If an export contains another operation, load the export in the
-# older versions (see `OLDER_PYTHONS`), and add it here.
-# The paths of the interpreters, separated by spaces, which have tensorflow and
+# The paths of interpreters, separated by spaces, that have tensorflow and
 # tensorflow-text of other versions than this one.
 OLDER_PYTHONS = os.environ.get("KERAS_ALBERT_OLDER_TENSORFLOWS", "").split()
 
 # `tf.version.GRAPH_DEF_VERSION` of 2.19.
 OLDEST_CONSUMER = 2129
 
+# The operations with which exports were tested in TensorFlow 2.19, 2.20 and 2.21. Load
+# an export with another one in the older versions (`OLDER_PYTHONS`), and add it here.
 _NAMES = """
 Abs AddV2 All Any ArgMax Assert AssignVariableOp BatchMatMulV2 BatchMatMulV3 BiasAdd
 BitwiseAnd BroadcastTo Cast ConcatV2 Const Cumsum DenseBincount DisableCopyOnRead Einsum
@@ -56,6 +55,11 @@ STRANGE = {
     "bad": [b"\xff caf\xe9 \xf0\x9f", b"\0"],
     "large": [b"The river runs through the town, and nobody asked. " * 5_000],
 }
+
+
+# Calls of whose rows there are requests of one, and of all in turn up to 65.
+REPEATED = "embed embed_document choose label label_document tag words bare_tag read"
+REPEATED = (*REPEATED.split(), "doubt")
 
 
 def asked_for(kind, names):
@@ -147,23 +151,18 @@ def make_calls(tasks):
         "question": [q for q in QUESTIONS for _ in HARD],
         "context": HARD * len(QUESTIONS),
     }
-    choose = {"context": HARD[:4], "question": QUESTIONS, "choices": CHOICES}
+    asked = {"question": QUESTIONS, "choices": CHOICES}
+    choose = asked | {"context": HARD[:4]}
+    nothing = {"question": QUESTIONS[:2], "choices": [["", ""], ["", "a"]]}
+    masks = {"text": MASKED, "text_pair": MASKED[::-1]}
     calls = {
         "embed": ("embedder", "serving_default", texts),
         "embed_rounded": ("rounded", "serving_default", texts),
         "embed_pair": ("embedder", "serve_pair", texts | {"text_pair": HARD[::-1]}),
         "embed_document": ("embedder", "serve_document", texts),
         "choose": ("chooser", "serving_default", choose),
-        "choose_question": (
-            "chooser",
-            "serve_question",
-            {"question": QUESTIONS, "choices": CHOICES},
-        ),
-        "nothing_to_choose": (
-            "chooser",
-            "serve_question",
-            {"question": QUESTIONS[:2], "choices": [["", ""], ["", "a"]]},
-        ),
+        "choose_question": ("chooser", "serve_question", asked),
+        "nothing_to_choose": ("chooser", "serve_question", nothing),
         "label": ("labeler", "serving_default", texts),
         "label_pair": ("labeler", "serve_pair", texts | {"text_pair": HARD[::-1]}),
         "label_document": ("labeler", "serve_document", texts),
@@ -175,22 +174,16 @@ def make_calls(tasks):
         "doubt": ("doubter", "serving_default", read),
         "fill": ("filler", "serving_default", {"text": MASKED}),
         "fill_hard": ("filler", "serving_default", texts),
-        "fill_pair": (
-            "pretrainer",
-            "fill_mask_pair",
-            {"text": MASKED, "text_pair": MASKED[::-1]},
-        ),
+        "fill_pair": ("pretrainer", "fill_mask_pair", masks),
         "order": ("pretrainer", "serving_default", texts | {"text_pair": ORDERED}),
     }
     for name, (model, signature, inputs) in list(calls.items()):
         one = {key: rows[2:3] for key, rows in inputs.items()}
         none = {key: [] for key in inputs}
-        # The rows repeated, up to 65.
-        many = {key: (rows * 65)[:65] for key, rows in inputs.items()}
-        calls |= {
-            f"{name}_{n}": (model, signature, x)
-            for n, x in (("1", one), ("0", none), ("65", many))
-        }
+        others = {"1": one, "0": none}
+        if name in REPEATED:
+            others["65"] = {key: (rows * 65)[:65] for key, rows in inputs.items()}
+        calls |= {f"{name}_{n}": (model, signature, x) for n, x in others.items()}
     for model, x in (
         ("embedder", HARD),
         ("tagger", HARD),
@@ -209,11 +202,8 @@ def make_calls(tasks):
         }
         # A server pads with each row's first element.
         ids["padding_mask"] = np.ones_like(ids["padding_mask"])
-        calls[f"{model}_tokens"] = (
-            model,
-            "serve_tokens",
-            {name: rows.tolist() for name, rows in ids.items()},
-        )
+        inputs = {name: rows.tolist() for name, rows in ids.items()}
+        calls[f"{model}_tokens"] = (model, "serve_tokens", inputs)
     return calls
 
 

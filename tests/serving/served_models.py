@@ -106,12 +106,7 @@ for source, target, options in zip(*[iter(sys.argv[1:])] * 3):
 
 
 def write(program, *arguments):
-    """Write exports as `export` does, but many in one process.
-
-    Args:
-        program: `"saved_model"` or `"litert"`.
-        *arguments: For each export the preset, its path and options in JSON.
-    """
+    """Write exports as `export` does, but many in one process."""
     variables = {"KERAS_BACKEND": "tensorflow", "CUDA_VISIBLE_DEVICES": "-1"}
     module = {"saved_model": "saved_model.write", "litert": "write_litert"}[program]
     run_python("-c", _PROGRAM.format(module, program), *arguments, **variables)

@@ -13,6 +13,7 @@ from tests.serving.served_calls import (
     OLDEST_CONSUMER,
     ORDERED,
     QUESTIONS,
+    REPEATED,
     ask,
     asked_for,
     assert_fillings,
@@ -43,15 +44,34 @@ def tasks(tiny_proto):
 
 
 @pytest.fixture(scope="module")
-def paths(tasks, tmp_path_factory):
+def word_tasks():
+    never_split = WordPieceRules(never_split=("[E1]", "[E12]"))
+    marked = AlbertTokenizer([*WORD_PIECES, "[E1]", "[E12]"], never_split).proto
+    bert = {"num_groups": 2, "activation": "gelu"}
+    tagger = make_task("TokenClassifier", word_proto(), labels=TAGS)
+    balance(tagger, tagger.output_dense.bias, HARD)
+    return {
+        "word_filler": make_task("MaskedLM", word_proto()),
+        "word_tagger": tagger,
+        "word_embedder": make_task("TextEmbedder", marked, sizes=bert),
+    }
+
+
+@pytest.fixture(scope="module")
+def exports(tasks, word_tasks, tmp_path_factory):
     """All exports, written in one process, as `export` writes one."""
     folder = tmp_path_factory.mktemp("exports")
     arguments = []
-    for name, task in tasks.items():
+    for name, task in (tasks | word_tasks).items():
         task.save_to_preset(folder / "presets" / name)
         arguments += [folder / "presets" / name, folder / name, "{}"]
     write("saved_model", *arguments)
-    return {name: folder / name for name in tasks}
+    return {name: folder / name for name in (*tasks, *word_tasks)}
+
+
+@pytest.fixture(scope="module")
+def paths(exports, tasks):
+    return {name: exports[name] for name in tasks}
 
 
 @pytest.fixture(scope="module")
@@ -90,9 +110,8 @@ def test_every_output_leads_with_the_batch(served, calls):
         size = len(next(iter(inputs.values())))
         assert {array.shape[0] for array in outputs.values()} == {size}, name
         assert {array.dtype.kind for array in outputs.values()} <= set("iOf")
-        assert {a.dtype.itemsize for a in outputs.values() if a.dtype.kind in "if"} <= {
-            4
-        }
+        numbers = [a for a in outputs.values() if a.dtype.kind in "if"]
+        assert {array.dtype.itemsize for array in numbers} <= {4}
         assert not any(key.endswith("_bytes") for key in outputs)
 
 
@@ -137,9 +156,8 @@ def test_a_request_of_uneven_inputs_is_refused(answers):
     assert all("have as many rows as each other" in m for m in messages.values())
 
 
-def test_one_text_is_answered_as_among_others(served, calls):
-    names = "embed embed_document choose label label_document tag words bare_tag read"
-    for name in (*names.split(), "doubt"):
+def test_one_text_is_answered_as_among_others(served):
+    for name in REPEATED:
         many, one = served(name), served(f"{name}_1")
         for key, array in one.items():
             expected = many[key][2:3]
@@ -297,48 +315,26 @@ def test_answers_from_tokens(tasks, served, model):
         np.testing.assert_allclose(found[name], array, atol=1e-5, rtol=1e-5)
 
 
-def test_a_word_piece_vocabulary(tmp_path):
-    proto = word_proto()
-    lengths = {"doc_stride": 9, "max_query_length": 8}
-    never_split = WordPieceRules(never_split=("[E1]", "[E12]"))
-    marked = AlbertTokenizer([*WORD_PIECES, "[E1]", "[E12]"], never_split).proto
-    bert = {"num_groups": 2, "activation": "gelu"}
-    tasks = {
-        "filler": make_task("MaskedLM", proto),
-        "tagger": make_task("TokenClassifier", proto, labels=TAGS),
-        "reader": make_task("QuestionAnswerer", proto, lengths=lengths),
-        "embedder": make_task("TextEmbedder", marked, sizes=bert),
-    }
-    balance(tasks["tagger"], tasks["tagger"].output_dense.bias, HARD)
-    arguments = []
-    for name, task in tasks.items():
-        task.save_to_preset(tmp_path / "presets" / name)
-        arguments += [tmp_path / "presets" / name, tmp_path / name, "{}"]
-    write("saved_model", *arguments)
-    questions, contexts = ["What runs?"] * 3, HARD[2:5]
+def test_a_word_piece_vocabulary(exports, word_tasks):
     inputs = {
-        "filler": {"text": MASKED},
-        "tagger": {"text": HARD},
-        "reader": {"question": questions, "context": contexts},
-        "embedder": {"text": [*HARD, "the [E1]river[E12] [E2]", "[E12]"]},
+        "word_filler": {"text": MASKED},
+        "word_tagger": {"text": HARD},
+        "word_embedder": {"text": [*HARD, "the [E1]river[E12] [E2]", "[E12]"]},
     }
     found = {}
     for name, texts in inputs.items():
-        answers = ask(tmp_path / name, {"call": ("serving_default", texts)})
+        answers = ask(exports[name], {"call": ("serving_default", texts)})
         found[name] = {
             key.removeprefix("call/"): array
             for key, array in answers.items()
             if key.startswith("call/")
         }
-    assert_fillings(found["filler"], tasks["filler"].fill_mask(MASKED))
+    filler, tagger, embedder = word_tasks.values()
+    assert_fillings(found["word_filler"], filler.fill_mask(MASKED))
     keys = ("label", "score", "start", "end", "text")
-    assert_rows(rows_of(found["tagger"], *keys), tasks["tagger"].tag(HARD))
-    expected = tasks["reader"].answer(questions, contexts)
-    for row, answer in enumerate(expected):
-        served = {key: array[row] for key, array in found["reader"].items()}
-        assert_rows([[served]], [[answer]])
-    vectors = tasks["embedder"].embed(inputs["embedder"]["text"])
-    np.testing.assert_allclose(found["embedder"]["embedding"], vectors, atol=1e-5)
-    for name in tasks:
+    assert_rows(rows_of(found["word_tagger"], *keys), tagger.tag(HARD))
+    vectors = embedder.embed(inputs["word_embedder"]["text"])
+    np.testing.assert_allclose(found["word_embedder"]["embedding"], vectors, atol=1e-5)
+    for name in word_tasks:
         for python in OLDER_PYTHONS:
-            assert verify(tmp_path / name, python).largest_difference < 1e-5
+            assert verify(exports[name], python).largest_difference < 1e-5

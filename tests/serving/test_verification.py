@@ -11,7 +11,6 @@ import keras
 import numpy as np
 import pytest
 
-from examples.rest_json import read_rest_request, write_rest_response
 from keras_albert.serving import verify
 from keras_albert_cli.run_command import run_command as main
 from tests.serving.served_calls import ServedModel
@@ -198,47 +197,6 @@ def test_without_tensorflow_it_says_what_to_install(answering):
     message = r"No module named 'tensorflow'\. Install: pip install tensorflow-text"
     with pytest.raises(ImportError, match=message):
         answering(f'exec "{sys.executable}" -S "$@"')
-
-
-def test_rest_requests_in_rows_and_columns(classifier, model):
-    """The JSON of a server's requests and responses, in both forms."""
-    first, second = ["très 🙂", ""], ["a film", "b"]
-    rows = [{"text": a, "text_pair": b} for a, b in zip(first, second, strict=True)]
-    bodies = [
-        {"instances": first},
-        {"inputs": first},
-        {"signature_name": "serve_pair", "instances": rows},
-        {
-            "signature_name": "serve_pair",
-            "inputs": {"text": first, "text_pair": second},
-        },
-        {"instances": [{"b64": "dHLDqHMg8J+Zgg=="}, {"text": ""}]},
-    ]
-    requests = [
-        read_rest_request(json.dumps(body), model.signatures) for body in bodies
-    ]
-    answers = [model.run(*request[:2]) for request in requests]
-    logits = [classifier.predict(first, verbose=0)] * 2
-    logits += [classifier.predict((first, second), verbose=0)] * 2
-    for request, answer, expected in zip(
-        requests, answers, [*logits, logits[0]], strict=True
-    ):
-        response = json.loads(write_rest_response(answer, request.in_rows))
-        if request.in_rows:
-            found = [row["logits"] for row in response["predictions"]]
-            labels = [row["label"] for row in response["predictions"]]
-        else:
-            found, labels = (response["outputs"][key] for key in ("logits", "label"))
-        np.testing.assert_allclose(found, expected, atol=1e-5)
-        names = classifier.class_names
-        assert labels == [names[number] for number in expected.argmax(axis=1)]
-
-
-def test_the_examples_are_requests(verified):
-    for name, body in verified.rest.items():
-        request = read_rest_request(body, verified.signatures)
-        assert request.signature == name
-        assert request.inputs.keys() == verified.signatures[name].inputs.keys()
 
 
 def test_a_changed_bit_is_found(copy):

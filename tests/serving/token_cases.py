@@ -5,52 +5,33 @@ import numpy as np
 from tests.serving.served_models import TAGS
 
 SLOTS = {"mask_positions": np.array([[1, 4], [0, 2], [3, 0]], np.int32)}
-# Task, arguments, the outputs of `predict`, the shape of ids, and additional inputs.
+
+
+def _case(task, outputs, shape=(3, 9), extra=None, **arguments):
+    """The task, arguments, outputs of `predict`, shape of ids, and other inputs."""
+    return task, arguments, outputs.split(), shape, extra or {}
+
+
 CASES = {
-    "classifier": ("Classifier", {"labels": ("a", "b", "é")}, ["logits"], (3, 9), {}),
-    "probabilities": (
-        "Classifier",
-        {"num_classes": 2, "activation": "softmax"},
-        ["probabilities"],
-        (3, 9),
-        {},
+    "classifier": _case("Classifier", "logits", labels=("a", "b", "é")),
+    "probabilities": _case(
+        "Classifier", "probabilities", num_classes=2, activation="softmax"
     ),
-    "labels": (
-        "Classifier",
-        {"num_classes": 3, "activation": "sigmoid"},
-        ["probabilities"],
-        (3, 9),
-        {},
+    "labels": _case("Classifier", "probabilities", num_classes=3, activation="sigmoid"),
+    "regression": _case("Classifier", "score", num_classes=1),
+    "mean": _case("TextEmbedder", "embedding"),
+    "weighted": _case("TextEmbedder", "embedding", inverse_frequency=0.01),
+    "max": _case("TextEmbedder", "embedding", pooling_mode="max", normalize=False),
+    "cls": _case("TextEmbedder", "embedding", pooling_mode="cls"),
+    "tagger": _case("TokenClassifier", "logits", labels=TAGS),
+    "reader": _case("QuestionAnswerer", "start_logits end_logits"),
+    "doubter": _case(
+        *("QuestionAnswerer", "start_logits end_logits answerability"),
+        **{"head": "conditional", "start_n_top": 3},
     ),
-    "regression": ("Classifier", {"num_classes": 1}, ["score"], (3, 9), {}),
-    "mean": ("TextEmbedder", {}, ["embedding"], (3, 9), {}),
-    "weighted": (
-        "TextEmbedder",
-        {"inverse_frequency": 0.01},
-        ["embedding"],
-        (3, 9),
-        {},
-    ),
-    "max": (
-        "TextEmbedder",
-        {"pooling_mode": "max", "normalize": False},
-        ["embedding"],
-        (3, 9),
-        {},
-    ),
-    "cls": ("TextEmbedder", {"pooling_mode": "cls"}, ["embedding"], (3, 9), {}),
-    "tagger": ("TokenClassifier", {"labels": TAGS}, ["logits"], (3, 9), {}),
-    "reader": ("QuestionAnswerer", {}, ["start_logits", "end_logits"], (3, 9), {}),
-    "doubter": (
-        "QuestionAnswerer",
-        {"head": "conditional", "start_n_top": 3},
-        ["start_logits", "end_logits", "answerability"],
-        (3, 9),
-        {},
-    ),
-    "chooser": ("MultipleChoice", {}, ["logits"], (3, 2, 9), {}),
-    "filler": ("MaskedLM", {}, ["logits"], (3, 9), SLOTS),
-    "pretrainer": ("Pretrainer", {}, ["masked_lm", "sentence_order"], (3, 9), SLOTS),
+    "chooser": _case("MultipleChoice", "logits", (3, 2, 9)),
+    "filler": _case("MaskedLM", "logits", extra=SLOTS),
+    "pretrainer": _case("Pretrainer", "masked_lm sentence_order", extra=SLOTS),
 }
 RELATED = {"probabilities", "score", "index", "scores"}
 
@@ -62,13 +43,7 @@ def assert_as_predicted(found, wanted, atol=1e-5):
 
 
 def check_numbers(case, task, run):
-    """Compare an export with `predict`; return its outputs, and the inputs.
-
-    Args:
-        case: A name in `CASES`.
-        task: The task.
-        run: Callable of inputs that returns outputs, both by name.
-    """
+    """Compare an export with `predict`; return its outputs, and the inputs."""
     _, _, outputs, shape, extra = CASES[case]
     inputs = random_ids(task, shape, extra)
     if case == "chooser":

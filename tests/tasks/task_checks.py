@@ -31,14 +31,7 @@ def answers(task, x):
 
 
 def check_task(task, x, y, directory):
-    """Check what a user does with any task; it is trained once on the way.
-
-    Args:
-        task: A small task with a preprocessor.
-        x: At least 6 examples of unlike length, as `fit` takes them.
-        y: Their targets, or `None`.
-        directory: `tmp_path`.
-    """
+    """Check what a user does with any task; it is trained once on the way."""
     cls = type(task)
     # Or Keras runs it once more, eagerly, for each batch on JAX.
     assert all(layer.built for layer in task._flatten_layers())

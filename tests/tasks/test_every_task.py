@@ -1,6 +1,8 @@
 """The checks that all tasks pass; each task's own file has the rest."""
 
-from tests.one_backend import on_one_backend
+import pytest
+
+from tests.one_backend import on_one_backend_except
 from tests.tasks.masked_lm.masked_lm_models import make_masked_lm, make_pretrainer
 from tests.tasks.question_answering.small_reader import small_reader, toy_reading
 from tests.tasks.small_models import (
@@ -13,60 +15,37 @@ from tests.tasks.small_models import (
 )
 from tests.tasks.task_checks import check_task
 
-
-def test_classifier(make_classifier, toy, tmp_path):
-    texts, labels = toy
-    check_task(make_classifier(), texts[:12], labels[:12], tmp_path)
+SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+WORD_PIECES = [*SPECIAL, "lamp", "##s", "bread", "rain", "st", "##or", "##m"]
 
 
-@on_one_backend
-def test_regression(make_classifier, toy, tmp_path):
-    texts, _ = toy
-    scores = [len(text) / 20 for text in texts[:12]]
-    check_task(make_classifier(num_classes=1), texts[:12], scores, tmp_path)
+def cases(make=None, proto=None, toy=((), ())):
+    """A function that makes the task, and the data, by name."""
+    texts, labels = (column[:12] for column in toy)
+    (pairs, similarities), reading = toy_pairs(8), toy_reading(6)
+    alone = {"objective": "contrastive", "normalize": False}
+    masks = [f"{text} [MASK]" for text in texts]
+    return {
+        "classifier": (make, texts, labels),
+        "regression": (lambda: make(1), texts, [len(text) / 20 for text in texts]),
+        "multiple_choice": (lambda: small_chooser(proto), *toy_questions(8)),
+        "similarities": (lambda: small_embedder(WORD_PIECES), pairs, similarities),
+        "pairs": (lambda: small_embedder(proto, **alone), pairs, None),
+        "masked_lm": (lambda: make_masked_lm(proto), masks, None),
+        "pretrainer": (lambda: make_pretrainer(proto), (texts, texts[::-1]), None),
+        "token_classifier": (lambda: small_tagger(proto, num_classes=2), *toy_tags(8)),
+        "question_answerer": (lambda: small_reader(proto), *reading),
+        "conditional": (lambda: small_reader(proto, head="conditional"), *reading),
+    }
 
 
-def test_multiple_choice(toy_proto, tmp_path):
-    x, y = toy_questions(8)
-    check_task(small_chooser(toy_proto), x, y, tmp_path)
+ON_ONE = ("regression", "similarities", "conditional")
+pytestmark = on_one_backend_except(
+    *(f"test_task[{name}]" for name in cases() if name not in ON_ONE)
+)
 
 
-@on_one_backend
-def test_embedder_of_pairs_with_similarities(tmp_path):
-    """With a WordPiece vocabulary."""
-    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-    pieces = [*special, "lamp", "##s", "bread", "rain", "st", "##or", "##m"]
-    x, y = toy_pairs(8)
-    check_task(small_embedder(pieces), x, y, tmp_path)
-
-
-def test_embedder_of_pairs_alone(toy_proto, tmp_path):
-    x, _ = toy_pairs(8)
-    embedder = small_embedder(toy_proto, objective="contrastive", normalize=False)
-    check_task(embedder, x, None, tmp_path)
-
-
-def test_masked_lm(toy_proto, toy, tmp_path):
-    texts = [f"{text} [MASK]" for text in toy[0][:12]]
-    check_task(make_masked_lm(toy_proto), texts, None, tmp_path)
-
-
-def test_pretrainer(toy_proto, toy, tmp_path):
-    pairs = (toy[0][:12], toy[0][12:24])
-    check_task(make_pretrainer(toy_proto), pairs, None, tmp_path)
-
-
-def test_token_classifier(toy_proto, tmp_path):
-    x, y = toy_tags(8)
-    check_task(small_tagger(toy_proto, num_classes=2), x, y, tmp_path)
-
-
-def test_question_answerer(toy_proto, tmp_path):
-    x, y = toy_reading(6)
-    check_task(small_reader(toy_proto), x, y, tmp_path)
-
-
-@on_one_backend
-def test_question_answerer_with_the_conditional_head(toy_proto, tmp_path):
-    x, y = toy_reading(6)
-    check_task(small_reader(toy_proto, head="conditional"), x, y, tmp_path)
+@pytest.mark.parametrize("name", cases())
+def test_task(name, make_classifier, toy_proto, toy, tmp_path):
+    make, x, y = cases(make_classifier, toy_proto, toy)[name]
+    check_task(make(), x, y, tmp_path)

@@ -4,16 +4,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keras_albert import AlbertBackbone, AlbertMultipleChoice
 from keras_albert.layers.heads import MISSING_CHOICE
-from tests.foreign_models import TINY, save_transformers
 from tests.one_backend import on_one_backend_except
 from tests.random_weights import fill_weights
 from tests.tasks.small_models import small_chooser, toy_questions
 
-pytestmark = on_one_backend_except(
-    "TestMissingChoices", "test_scores_are_those_of_transformers"
-)
+pytestmark = on_one_backend_except("TestMissingChoices")
 
 CONTEXT, QUESTION = "the old hill by the sea", "the river was _"
 CHOICES = ["bread", "rain storm", "lamps and bread", "the sea"]
@@ -75,11 +71,6 @@ class TestChoose:
         single = chooser.choose(CONTEXT, QUESTION, CHOICES)
         np.testing.assert_allclose(answers[0]["scores"], single["scores"], atol=1e-5)
         assert chooser.choose([], [], []) == []
-
-    def test_needs_a_preprocessor(self, toy_proto):
-        bare = small_chooser(toy_proto, preprocessor=None)
-        with pytest.raises(ValueError, match=r"no preprocessor\. Build it"):
-            bare.choose(CONTEXT, QUESTION, CHOICES)
 
 
 class TestMissingChoices:
@@ -144,27 +135,3 @@ def test_data_sets_of_questions(chooser):
     outputs = chooser.predict(iter(columns), steps=2, verbose=0)
     expected = chooser.predict(x, verbose=0)
     np.testing.assert_allclose(outputs, expected, atol=1e-5)
-
-
-def test_scores_are_those_of_transformers(tmp_path):
-    import torch
-
-    theirs = save_transformers(tmp_path, "AlbertForMultipleChoice")
-    ours = AlbertMultipleChoice(AlbertBackbone.from_preset(tmp_path, unroll=True))
-    head = theirs.classifier
-    ours.get_layer("score").set_weights(
-        [head.weight.detach().numpy().T, head.bias.detach().numpy()]
-    )
-    rng = np.random.default_rng(3)
-    mask = (np.arange(12) < rng.integers(3, 13, (5, 4, 1))).astype("int32")
-    ids = rng.integers(5, TINY["vocabulary_size"], (5, 4, 12)).astype("int32") * mask
-    segments = (np.arange(12) > 4).astype("int32") * mask
-    with torch.no_grad():
-        expected = theirs(
-            input_ids=torch.from_numpy(ids).long(),
-            token_type_ids=torch.from_numpy(segments).long(),
-            attention_mask=torch.from_numpy(mask).long(),
-        ).logits.numpy()
-    inputs = {"token_ids": ids, "segment_ids": segments, "padding_mask": mask}
-    outputs = ours.predict(inputs, verbose=0)
-    np.testing.assert_allclose(outputs, expected, rtol=0, atol=2e-5)

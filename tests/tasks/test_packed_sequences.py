@@ -244,12 +244,3 @@ def test_devices_that_share_batches(make_classifier, toy):
     task.strategy = object()
     with pytest.raises(ValueError, match=r"several.*pack_sequences = False"):
         task.evaluate(*toy)
-
-
-def test_saved_with_the_preprocessor(make_classifier):
-    preprocessor = make_classifier().preprocessor
-    assert preprocessor.get_config()["pack_sequences"] is False
-    config = preprocessor.get_config() | {"pack_sequences": True}
-    copy = type(preprocessor).from_config(config)
-    assert copy.pack_sequences is True
-    assert copy.get_config()["pack_sequences"] is True

@@ -129,35 +129,6 @@ def test_class_weights_by_name_and_by_number(make_classifier, x, y):
         classifier.fit(x, y, class_weight={"ugly": 1.0})
 
 
-def test_callbacks(make_classifier, x, y, tmp_path):
-    classifier = make_classifier()
-    path = tmp_path / "best.weights.h5"
-    classifier.compile(keras.optimizers.SGD(1e-12))
-    history = classifier.fit(
-        x,
-        y,
-        epochs=5,
-        validation_data=(x, y),
-        callbacks=[
-            keras.callbacks.EarlyStopping("val_loss", patience=1, min_delta=1.0),
-            keras.callbacks.ModelCheckpoint(
-                str(path), save_weights_only=True, save_best_only=True
-            ),
-            keras.callbacks.ModelCheckpoint(str(tmp_path / "{epoch}.keras")),
-        ],
-        verbose=0,
-    )
-    assert len(history.history["loss"]) == 2
-    assert sorted(p.name for p in tmp_path.iterdir()) == [
-        *("1.keras", "2.keras", "best.weights.h5")
-    ]
-    copy = make_classifier()
-    copy.load_weights(path)
-    np.testing.assert_allclose(
-        copy.predict(x, verbose=0), classifier.predict(x, verbose=0), atol=1e-5
-    )
-
-
 def test_training_is_reproducible(make_classifier, x, y):
     losses = []
     for seed in (1, 1, 2):
@@ -228,19 +199,6 @@ def test_mixed_precision(make_classifier, toy):
     expected = full.predict(toy[0][:5], verbose=0)
     np.testing.assert_allclose(outputs, expected, atol=0.1)
     assert not np.array_equal(outputs, expected)
-
-
-def test_lora_trains_only_its_own_weights_and_the_head(make_classifier, x, y):
-    classifier = make_classifier()
-    classifier.backbone.enable_lora(2)
-    before = numpy_weights(classifier)
-    classifier.compile(learning_rate=1e-3)
-    classifier.fit(x, y, batch_size=4, epochs=2, verbose=0)
-    trained = changed(before, classifier)
-    # What `save_lora_weights` and `save_task_weights` store.
-    assert all("/lora_" in p or p.startswith("logits/") for p in trained)
-    assert {"logits/kernel", "logits/bias"} < trained
-    assert any(path.endswith("lora_kernel_b") for path in trained)
 
 
 def test_a_frozen_backbone_stays(make_classifier, x, y):

@@ -7,10 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keras_albert import AlbertTokenizer
 from keras_albert.text.masking import MaskingRates, WholeWordMasking, WordStarts
 from keras_albert.text.tokenizer.word_piece import is_word_piece
-from tests.word_pieces import word_proto
 
 
 class Pieces:
@@ -83,18 +81,6 @@ CLS, SEP, PAD, MASK = 2, 3, 0, 4
 
 
 @pytest.fixture(scope="module")
-def tokenizer(tiny_proto):
-    return AlbertTokenizer(tiny_proto)
-
-
-@pytest.fixture(scope="module", params=["sentencepiece", "word piece"])
-def any_tokenizer(request, tokenizer):
-    return (
-        tokenizer if request.param == "sentencepiece" else AlbertTokenizer(word_proto())
-    )
-
-
-@pytest.fixture(scope="module")
 def masking(tokenizer):
     return WholeWordMasking(tokenizer)
 
@@ -130,18 +116,6 @@ def masked_words(masking, token_ids, masked):
     row, slot = np.nonzero(masked.weights)
     hit[row, masked.positions[row, slot]] = True
     return masking.word_starts(token_ids), hit
-
-
-def test_labels_are_the_original_tokens(masked, rows):
-    row, slot = np.nonzero(masked.weights)
-    places = masked.positions[row, slot]
-    np.testing.assert_array_equal(masked.labels[row, slot], rows[row, places])
-    untouched = masked.token_ids.copy()
-    untouched[row, places] = rows[row, places]
-    np.testing.assert_array_equal(untouched, rows)
-    empty = masked.weights == 0
-    assert not masked.positions[empty].any()
-    assert not masked.labels[empty].any()
 
 
 def test_selection_rate_excludes_special_tokens(masked, rows):
@@ -205,15 +179,6 @@ def test_single_words(tokenizer, rows):
     assert touching < 0.04
 
 
-def test_seeds(masking, rows):
-    first, same, other = (
-        masking(rows[:8], np.random.default_rng(seed)) for seed in (1, 1, 2)
-    )
-    for a, b in zip(first, same, strict=True):
-        np.testing.assert_array_equal(a, b)
-    assert (first.positions != other.positions).any()
-
-
 texts = st.lists(st.lists(st.integers(1, 129), max_size=20), min_size=1, max_size=4)
 
 
@@ -226,9 +191,7 @@ texts = st.lists(st.lists(st.integers(1, 129), max_size=20), min_size=1, max_siz
     slots=st.none() | st.integers(1, 5),
     pairs=st.booleans(),
 )
-def test_invariants_for_random_rows(
-    any_tokenizer, rows, seed, rate, ngram, slots, pairs
-):
+def test_invariants_of_any_rows(any_tokenizer, rows, seed, rate, ngram, slots, pairs):
     tokenizer = any_tokenizer
     rows = [[i for i in row if i < tokenizer.vocabulary_size()] for row in rows]
     rates = MaskingRates(

@@ -1,6 +1,5 @@
 """Tokenized texts, their windows and packed rows."""
 
-import keras_hub
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -70,22 +69,6 @@ def test_packs_like_a_naive_implementation(rows, max_length, extra, truncate):
         expected = [pack_slowly(rows[i], max_length, width, truncate) for i in order]
         assert packed[name].tolist() == [row[position] for row in expected]
         assert packed[name].dtype == np.int32
-
-
-@settings(max_examples=40)
-@given(batches, st.integers(5, 20), truncations)
-def test_packs_like_keras_hub(rows, max_length, truncate):
-    packer = keras_hub.layers.MultiSegmentPacker(
-        sequence_length=max_length,
-        start_value=CLS,
-        end_value=SEP,
-        pad_value=PAD,
-        truncate=truncate,
-    )
-    token_ids, segment_ids = packer(tuple(list(c) for c in zip(*rows, strict=True)))
-    packed = encode(rows, max_length, truncate).pack(np.arange(len(rows)), max_length)
-    np.testing.assert_array_equal(packed["token_ids"], token_ids)
-    np.testing.assert_array_equal(packed["segment_ids"], segment_ids)
 
 
 def test_indices_may_repeat_or_omit_rows():
@@ -172,16 +155,6 @@ def test_windows_are_weighted_by_their_owned_tokens():
     assert merged[0] == pytest.approx((3 * 7 + 2 * 14 + 2 * 70) / 7)
     assert merged[1:].tolist() == outputs[3:].tolist()
     assert merged.dtype == np.float32
-
-
-def test_texts_that_fit_are_packed_as_usual():
-    texts = TokenRows.from_lists([[5, 6, 7], [], [8]])
-    windows = TextWindows(texts, SPECIAL, max_length=5)
-    rows = np.array([2, 0, 1])
-    expected = EncodedTexts((texts,), SPECIAL, 5).pack(rows, 5)
-    (found,) = windows.pack(rows, 5)
-    for name, array in expected.items():
-        np.testing.assert_array_equal(found[name], array)
 
 
 @pytest.mark.parametrize("stride", [0, 4])

@@ -1,18 +1,10 @@
 """Unknown arguments are refused by every constructor."""
 
-import json
-
 import keras
 import pytest
 
 import keras_albert
-from keras_albert import (
-    AlbertBackbone,
-    AlbertClassifier,
-    AlbertClassifierPreprocessor,
-    AlbertTokenizer,
-    layers,
-)
+from keras_albert import AlbertBackbone, AlbertTokenizer, layers
 from keras_albert.layers import (
     FactorizedEmbedding,
     SharedTransformerEncoder,
@@ -60,15 +52,6 @@ def test_counts(value):
         check_positive(n=value)
 
 
-@pytest.mark.parametrize(
-    ("unknown", "nearest"),
-    [("num_layer", "num_layers"), ("dropuot", "dropout"), ("rmat", "remat")],
-)
-def test_backbone(unknown, nearest):
-    with pytest.raises(TypeError, match=f"`{unknown}`. Did you mean `{nearest}`"):
-        AlbertBackbone(**SIZES, **{unknown: 1})
-
-
 def test_backbone_counts():
     for name in SIZES:
         with pytest.raises(ValueError, match=f"`{name}` must be a whole number"):
@@ -98,33 +81,6 @@ def test_preprocessors(tiny_proto, cls):
     message = f"{cls.__name__}.*Did you mean `sequence_length`"
     with pytest.raises(TypeError, match=message):
         cls(AlbertTokenizer(tiny_proto), sequence_lenght=16)
-
-
-def test_tokenizer(tiny_proto):
-    with pytest.raises(TypeError, match=r"AlbertTokenizer.*Did you mean `text_rules`"):
-        AlbertTokenizer(tiny_proto, text_rule="keep")
-
-
-def test_what_was_saved_loads(tiny_proto, tmp_path):
-    tokenizer = AlbertTokenizer(tiny_proto, dtype="int32", name="words")
-    backbone = AlbertBackbone(
-        **SIZES | {"vocabulary_size": tokenizer.vocabulary_size()},
-        name="body",
-        trainable=False,
-    )
-    preprocessor = AlbertClassifierPreprocessor(tokenizer, sequence_length=16, name="p")
-    task = AlbertClassifier(backbone, 2, preprocessor=preprocessor, name="task")
-    task.save_to_preset(tmp_path)
-    again = AlbertClassifier.from_preset(tmp_path)
-    assert again.backbone.name == "body"
-    assert again.preprocessor.sequence_length == 16
-    # A config of another version with an unknown argument is refused.
-    path = tmp_path / "config.json"
-    config = json.loads(path.read_text("utf-8"))
-    config["config"]["num_layer"] = 3
-    path.write_text(json.dumps(config), encoding="utf-8")
-    with pytest.raises((TypeError, ValueError), match=r"num_layer"):
-        AlbertBackbone.from_preset(tmp_path)
 
 
 MAKERS = {

@@ -118,27 +118,6 @@ def test_an_exception_leaves_a_directory_as_it_was(tmp_path):
     assert os.listdir(tmp_path) == ["old"]
 
 
-def test_files_are_replaced_and_others_stay(tmp_path):
-    target = tmp_path / "old"
-    (target / "sub").mkdir(parents=True)
-    for name in ("a.txt", "notes.txt", "sub/b.txt", "sub/c.txt"):
-        (target / name).write_text("old")
-    with atomic_directory(target) as directory:
-        (directory / "a.txt").write_text("new")
-        (directory / "sub").mkdir()
-        (directory / "sub" / "b.txt").write_text("new")
-    texts = {
-        name: (target / name).read_text()
-        for name in ("a.txt", "notes.txt", "sub/b.txt", "sub/c.txt")
-    }
-    assert texts == {
-        "a.txt": "new",
-        "notes.txt": "old",
-        "sub/b.txt": "new",
-        "sub/c.txt": "old",
-    }
-
-
 def test_the_directory_has_ordinary_permissions(tmp_path):
     (tmp_path / "plain").mkdir()
     with atomic_directory(tmp_path / "new") as directory:
@@ -155,13 +134,6 @@ def test_a_file_in_the_place_of_the_directory_is_refused(tmp_path):
     ):
         pass
     assert (tmp_path / "file").read_text() == "mine"
-
-
-def test_a_relative_path_and_a_string_will_do(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    with atomic_directory("new") as directory:
-        (directory / "a.txt").write_text("a")
-    assert (tmp_path / "new" / "a.txt").exists()
 
 
 def test_it_dies_with_the_old_or_with_the_new(tmp_path, way):

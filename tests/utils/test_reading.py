@@ -67,9 +67,7 @@ def test_it_is_refused(use, name, classifier, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["s3://b/p", Path("gs://b/p")])
-def test_a_preset_of_another_scheme_is_refused_though_a_folder_has_its_name(
-    name, tmp_path, monkeypatch
-):
+def test_another_scheme_is_refused_though_a_folder_has_it(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path(name).mkdir(parents=True)
     with pytest.raises(ValueError, match="is not a path of this machine"):

@@ -78,9 +78,7 @@ def test_what_is_not_ours_stays(tmp_path):
     assert (elsewhere / "file").read_text() == "mine"
 
 
-def test_a_file_system_without_locks_is_written_and_never_cleared(
-    tmp_path, monkeypatch
-):
+def test_without_locks_it_is_written_and_never_cleared(tmp_path, monkeypatch):
     def no_locks(*_):
         raise OSError(95, "Operation not supported")
 

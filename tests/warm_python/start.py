@@ -11,11 +11,7 @@ REAL_PYTHON = sys.executable
 
 @contextlib.contextmanager
 def warm_python(folder):
-    """Yield the path of an interpreter; its servers end with the last such context.
-
-    Args:
-        folder: Where the servers' sockets and logs go, of one process or of several.
-    """
+    """Yield the path of an interpreter; its servers end with the last such context."""
     folder.mkdir(exist_ok=True)
     with contextlib.suppress(FileExistsError):
         os.mkfifo(folder / "alive")

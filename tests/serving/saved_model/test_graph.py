@@ -130,14 +130,3 @@ def test_marks_of_tags(scheme):
                 mark_of(scheme, is_beside, place == 0, place == length - 1) + "x"
                 for place in range(length)
             ]
-
-
-@pytest.mark.parametrize("wrong", [-5, 7])
-def test_ids_without_an_embedding(wrong):
-    from keras_albert.serving.saved_model.graph import check_ids
-
-    checked = tf.function(lambda ids: [check_ids(ids, "token_ids", 7), ids][1])
-    assert checked(tf.constant([[0, 6], [3, 4]])).numpy().tolist() == [[0, 6], [3, 4]]
-    message = r"`token_ids` contains an id outside 0 to 6.*\s\[1\] \[" + str(wrong)
-    with pytest.raises(tf.errors.InvalidArgumentError, match=message):
-        checked(tf.constant([[0, 6], [3, wrong]]))

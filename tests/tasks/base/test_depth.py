@@ -13,7 +13,6 @@ from keras_albert.tasks.inputs.model_input import preprocess_batch
 from keras_albert.utils.keras_internals import all_layers
 from tests.one_backend import on_one_backend_except
 from tests.tasks.classification.exit_models import add_lora
-from tests.tasks.masked_lm.masked_lm_models import make_masked_lm
 from tests.tasks.test_read_once import CASES, make_task
 
 pytestmark = on_one_backend_except(
@@ -139,14 +138,6 @@ def test_fewer_layers_than_groups(make_classifier):
     classifier = AlbertClassifier(backbone, 2, preprocessor)
     with pytest.raises(ValueError, match="num_layers=1, num_groups=2"):
         at(classifier, 1)
-
-
-def test_an_error_leaves_the_depth(make_classifier):
-    classifier = make_classifier()
-    whole = classifier.predict(TEXTS, verbose=0)
-    with pytest.raises(ValueError, match="row"):
-        classifier.predict([None], num_layers=1, verbose=0)
-    np.testing.assert_allclose(classifier.predict(TEXTS, verbose=0), whole, atol=1e-6)
 
 
 def test_a_view_is_kept_until_the_model_changes(make_classifier):
@@ -303,12 +294,3 @@ def test_a_step_of_one_instance_is_refused(make_classifier):
     classifier.predict_step = lambda *data: step(*data)  # noqa: PLW0108
     with pytest.raises(ValueError, match="`predict_step` of this AlbertClassifier"):
         at(classifier, 1)
-
-
-def test_outputs_of_rows(toy_proto):
-    masked_lm = make_masked_lm(toy_proto)
-    texts = [f"{text} [MASK]" for text in TEXTS]
-    one = masked_lm.predict(texts, num_layers=1, verbose=0)
-    whole = masked_lm.predict(texts, verbose=0)
-    assert one.shape == whole.shape
-    assert np.abs(one - whole).max() > 1e-4

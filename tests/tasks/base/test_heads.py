@@ -12,6 +12,7 @@ from keras_albert import (
     AlbertPretrainer,
     AlbertTokenClassifier,
 )
+from tests.peers.keras_checks import small_classifier
 from tests.tasks.masked_lm.masked_lm_models import make_masked_lm, make_pretrainer
 from tests.tasks.question_answering.small_reader import small_reader
 from tests.tasks.small_models import small_chooser, small_embedder, small_tagger
@@ -25,9 +26,7 @@ from tests.tasks.small_models import small_chooser, small_embedder, small_tagger
         ({"num_classes": 1}, ("0",)),
     ],
 )
-def test_other_classes_get_a_new_head_on_the_same_backbone(
-    make_classifier, tmp_path, arguments, names
-):
+def test_other_classes_get_a_new_head(make_classifier, tmp_path, arguments, names):
     saved = make_classifier(labels=["bad", "good"])
     saved.save_to_preset(tmp_path / "preset")
     loaded = AlbertClassifier.from_preset(tmp_path / "preset", **arguments)
@@ -39,21 +38,9 @@ def test_other_classes_get_a_new_head_on_the_same_backbone(
         np.testing.assert_array_equal(np.asarray(ours), np.asarray(theirs))
 
 
-def test_without_arguments_the_head_is_the_preset_s_own(make_classifier, tmp_path):
-    saved = make_classifier(labels=["bad", "good"])
-    saved.save_to_preset(tmp_path / "preset")
-    loaded = AlbertClassifier.from_preset(tmp_path / "preset")
-    assert loaded.class_names == ("bad", "good")
-    np.testing.assert_allclose(
-        loaded.predict(["a text"], verbose=0),
-        saved.predict(["a text"], verbose=0),
-        atol=1e-5,
-    )
-
-
 @pytest.mark.parametrize("task", [AlbertClassifier, AlbertTokenClassifier])
 @pytest.mark.parametrize("theirs", [None, "transformers", "keras_hub"])
-def test_without_classes_the_files_are_not_blamed(
+def test_without_classes_no_file_is_blamed(
     make_classifier, tmp_path, task, theirs, monkeypatch
 ):
     preset = tmp_path / "preset"
@@ -76,6 +63,8 @@ def test_without_classes_the_files_are_not_blamed(
 
 
 CASES = {
+    "classify": (small_classifier, ("the lamps",)),
+    "classify_documents": (small_classifier, (["the lamps"],)),
     "choose": (small_chooser, ("the hill", "lamps or", ["rain", "bread"])),
     "tag": (lambda proto: small_tagger(proto, labels=["O", "a"]), ("the lamps",)),
     "answer": (small_reader, ("the hill", "old bread")),
@@ -106,10 +95,17 @@ def test_every_task_warns_once(name, toy_proto):
     assert warned(method, *arguments) == []
 
 
+@pytest.mark.parametrize("name", CASES)
+def test_every_task_needs_a_preprocessor(name, toy_proto):
+    make, arguments = CASES[name]
+    task = make(toy_proto)
+    task.preprocessor = None
+    with pytest.raises(ValueError, match=r"no preprocessor\. Build it"):
+        getattr(task, name)(*arguments)
+
+
 def test_a_classifier_that_learned_or_was_loaded(make_classifier, tmp_path):
-    classifier = make_classifier()
-    assert len(warned(classifier.classify, "the lamps")) == 1
-    assert len(warned(classifier.classify_documents, ["the lamps"])) == 1
+
     learned = make_classifier()
     learned.compile("sgd")
     learned.train_on_batch(["the lamps", "rain"], [0, 1])

@@ -62,9 +62,7 @@ def test_binary_losses_are_of_each_class_or_score(make_classifier, toy):
         ("sigmoid", keras.losses.BinaryFocalCrossentropy(from_logits=True)),
     ],
 )
-def test_an_object_that_contradicts_the_head_is_refused(
-    make_classifier, activation, loss
-):
+def test_an_object_against_the_head_is_refused(make_classifier, activation, loss):
     model = make_classifier(activation=activation)
     default = model.loss
     with pytest.raises(ValueError, match=r"reads (logits|prob.*), and this model"):

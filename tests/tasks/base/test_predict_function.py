@@ -16,9 +16,6 @@ from tests.tasks.small_models import small_backbone
 from tests.tasks.test_read_once import CASES, make_task
 
 pytestmark = on_one_backend_except(
-    "test_no_data_set_is_made[classifier]",
-    "test_no_data_set_is_made[embedder]",
-    "test_no_data_set_is_made[reader]",
     "test_outputs_are_those_of_keras[classifier]",
     "test_outputs_are_those_of_keras[embedder]",
     "test_outputs_are_those_of_keras[orderer]",
@@ -68,25 +65,6 @@ def refuse(*arguments, **kwargs):
     raise AssertionError("a data set or an iterator was made")
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_no_data_set_is_made(name, make_classifier, toy_proto, monkeypatch):
-    task = make_task(name, make_classifier, toy_proto)
-    x = CASES[name][1][0]
-    (ids,) = preprocess_batch(task, "prediction", x)
-    monkeypatch.setattr(keras.Model, "predict", refuse)
-    if BACKEND == "tensorflow":
-        import tensorflow as tf
-
-        monkeypatch.setattr(tf.data.Dataset, "from_generator", refuse)
-        monkeypatch.setattr(tf.data.Dataset, "from_tensor_slices", refuse)
-        monkeypatch.setattr(tf.data.Dataset, "__iter__", refuse)
-    for method, arguments in CASES[name][2].items():
-        getattr(task, method)(*map(one_of, arguments))
-    task.predict(x, batch_size=2, verbose=0)
-    task.predict(ids, verbose=0)
-    task.predict_on_batch(x)
-
-
 @pytest.mark.usefixtures("traced_early")
 @pytest.mark.parametrize("name", CASES)
 def test_outputs_are_those_of_keras(name, make_classifier, toy_proto):
@@ -105,20 +83,6 @@ def test_outputs_are_those_of_keras(name, make_classifier, toy_proto):
         )
     if BACKEND == "torch":
         assert all(programs(task).values())
-
-
-@pytest.mark.usefixtures("traced_early")
-def test_constants_are_not_computed_again(make_classifier):
-    if BACKEND != "torch":
-        pytest.skip("TensorFlow and JAX compile")
-    classifier = make_classifier()
-    for _ in range(3):
-        classifier.classify("rain")
-    (program,) = programs(classifier).values()
-    compute = inspect.getclosurevars(inspect.unwrap(program)).nonlocals["compute"]
-    for node in compute.__self__.graph.nodes:
-        inputs = node.all_input_nodes
-        assert not inputs or any(each.op != "get_attr" for each in inputs), node
 
 
 @pytest.mark.usefixtures("traced_early")

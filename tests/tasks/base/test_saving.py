@@ -4,11 +4,8 @@ import importlib.util
 import json
 
 import keras
-import keras_hub
 import numpy as np
 import pytest
-
-from keras_albert import AlbertBackbone, AlbertClassifier
 
 BACKENDS = ("tensorflow", "jax", "torch")
 TEXTS = ["the old lamps", "", "storm and rain " * 20, "bread 🙂"]
@@ -44,36 +41,6 @@ def assert_same(copy, original):
 
 
 class TestPreset:
-    def test_round_trip(self, preset, trained):
-        copy = AlbertClassifier.from_preset(preset)
-        assert_same(copy, trained)
-        assert copy.labels == ("bad", "good")
-        assert copy.backbone.pretrained
-        assert copy.preprocessor.max_sequence_length == 32
-        assert copy.classify("bread lamps bread")["label"] == "good"
-
-    def test_a_new_head_on_the_same_backbone(self, preset, trained):
-        copy = AlbertClassifier.from_preset(preset, num_classes=3, labels=None)
-        assert copy.predict(TEXTS, verbose=0).shape == (4, 3)
-        for got, kept in zip(
-            copy.backbone.get_weights(), trained.backbone.get_weights(), strict=True
-        ):
-            np.testing.assert_array_equal(got, kept)
-
-    def test_without_weights(self, preset, trained, expected):
-        copy = AlbertClassifier.from_preset(preset, load_weights=False)
-        assert not copy.backbone.pretrained
-        assert np.abs(copy.predict(TEXTS, verbose=0) - expected).max() > 1e-2
-
-    def test_backbone_alone(self, preset, trained):
-        backbone = AlbertBackbone.from_preset(preset)
-        ids = trained.preprocessor(TEXTS)
-        np.testing.assert_allclose(
-            keras.ops.convert_to_numpy(backbone(ids)["pooled_output"]),
-            keras.ops.convert_to_numpy(trained.backbone(ids)["pooled_output"]),
-            atol=1e-5,
-        )
-
     @pytest.mark.parametrize("backend", BACKENDS)
     def test_loads_on_the_other_backends(self, preset, expected, run_fresh, backend):
         if backend == keras.config.backend():
@@ -109,28 +76,8 @@ class TestPreset:
             json.loads(printed.splitlines()[-2]), pooled["pooled_output"], atol=1e-5
         )
 
-    def test_an_interrupted_save_leaves_nothing(self, trained, tmp_path, monkeypatch):
-        def fail(*arguments, **kwargs):
-            raise KeyboardInterrupt
-
-        # The config and the backbone are written by then.
-        monkeypatch.setattr(trained.preprocessor.tokenizer, "save_assets", fail)
-        monkeypatch.setattr(AlbertClassifier, "save_task_weights", fail)
-        with pytest.raises(KeyboardInterrupt):
-            trained.save_to_preset(tmp_path / "preset")
-        assert not list(tmp_path.iterdir())
-
 
 class TestKerasFile:
-    def test_round_trip(self, trained, tmp_path):
-        trained.save(tmp_path / "model.keras")
-        copy = keras.models.load_model(tmp_path / "model.keras")
-        assert isinstance(copy, AlbertClassifier)
-        assert isinstance(copy, keras_hub.models.TextClassifier)
-        assert_same(copy, trained)
-        assert copy.labels == ("bad", "good")
-        assert copy.backbone.pretrained
-
     def test_goes_on_learning(self, trained, toy, tmp_path):
         """The saved schedule has ended at zero; the next `fit` has one of its own."""
         trained.save(tmp_path / "model.keras")
@@ -143,20 +90,6 @@ class TestKerasFile:
         ]
         # The rate that `compile` was given is still known.
         assert max(moved) > 1e-3
-
-    def test_keeps_an_optimizer_and_its_state(self, make_classifier, toy, tmp_path):
-        classifier = make_classifier()
-        classifier.compile(keras.optimizers.SGD(0.01, momentum=0.9))
-        classifier.fit(toy[0][:32], toy[1][:32], batch_size=8, verbose=0)
-        classifier.save(tmp_path / "model.keras")
-        copy = keras.models.load_model(tmp_path / "model.keras")
-        assert int(copy.optimizer.iterations) == 4
-        for got, kept in zip(
-            copy.optimizer.variables, classifier.optimizer.variables, strict=True
-        ):
-            np.testing.assert_allclose(
-                keras.ops.convert_to_numpy(got), keras.ops.convert_to_numpy(kept)
-            )
 
 
 def test_task_weights_are_the_head(trained, make_classifier, tmp_path):

@@ -118,9 +118,7 @@ def test_text_and_picture_show_every_row(rows, tmp_path):
         ({"rounds": 0}, "`rounds` must be a whole number"),
     ],
 )
-def test_bad_arguments_are_refused_before_any_work(
-    classifier, toy, monkeypatch, arguments, message
-):
+def test_bad_arguments_are_refused(classifier, toy, monkeypatch, arguments, message):
     monkeypatch.setattr(classifier, "predict", None)
     with pytest.raises(ValueError, match=message):
         measure_exits(classifier, toy[0][:2], toy[1][:2], **arguments)

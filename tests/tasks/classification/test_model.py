@@ -34,25 +34,6 @@ def test_predictions_stand_in_the_order_of_the_texts(trained, toy):
     np.testing.assert_allclose(together, trained.predict(ids, verbose=0), atol=1e-5)
 
 
-def test_predictions_do_not_depend_on_the_padding(trained, make_classifier, toy):
-    fixed = make_classifier(sequence_length=32, labels=trained.labels)
-    fixed.set_weights(trained.get_weights())
-    np.testing.assert_allclose(
-        fixed.predict(toy[0], verbose=0), trained.predict(toy[0], verbose=0), atol=1e-5
-    )
-
-
-def test_reads_pairs(make_classifier):
-    classifier = make_classifier(3)
-    y = [0, 2] * 8
-    classifier.fit(PAIRS, y, verbose=0)
-    outputs = classifier.predict(PAIRS, verbose=0)
-    assert outputs.shape == (16, 3)
-    rows = list(zip(*PAIRS, strict=True))
-    np.testing.assert_allclose(classifier.predict(rows, verbose=0), outputs, atol=1e-5)
-    assert len(classifier.evaluate(PAIRS, y, verbose=0)) == 2
-
-
 def test_the_order_of_a_pair_matters(make_classifier):
     classifier = make_classifier()
     # Larger than they start, or all texts look much alike.
@@ -121,10 +102,6 @@ class TestClassify:
             logits.evaluate(x, y, verbose=0), abs=1e-5
         )
 
-    def test_needs_a_preprocessor(self, make_classifier):
-        with pytest.raises(ValueError, match=r"no preprocessor\. Build it"):
-            make_classifier(preprocessor=None).classify("a")
-
 
 def test_regression(make_classifier, toy):
     scores = [3.0 if label == "good" else -1.0 for label in toy[1]]
@@ -153,12 +130,6 @@ class TestLabels:
         with pytest.raises(ValueError, match="Row 2 has the label 'ugly'"):
             classifier.fit(["a", "b", "c"], ["good", "bad", "ugly"])
         assert classifier.labels == ("bad", "good")
-
-    def test_a_failed_fit_teaches_no_names(self, make_classifier):
-        classifier = make_classifier()
-        with pytest.raises(ValueError, match="Row 1 has the label None"):
-            classifier.fit(["a", "b", "c"], ["yes", None, "no"])
-        assert classifier.labels is None
 
     def test_names_and_numbers_of_classes_agree(self, make_classifier):
         named = make_classifier(None, labels=["x", "y", "z"])

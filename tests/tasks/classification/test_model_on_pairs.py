@@ -64,15 +64,3 @@ def test_a_model_of_one_segment_reads_pairs(toy_proto):
     np.testing.assert_array_equal(
         one.predict(ids, verbose=0), one.predict(pairs, verbose=0)
     )
-
-
-def test_pairs_with_names_of_classes(toy_proto, scored_pairs):
-    pairs, scores = scored_pairs
-    names = ["none" if s == 0 else "both" if s == 2 else "one" for s in scores]
-    classifier = make(toy_proto, num_classes=3)
-    classifier.fit(pairs, names, batch_size=16, epochs=6, verbose=0)
-    assert classifier.class_names == ("both", "none", "one")
-    scores = classifier.evaluate(pairs, names, verbose=0, return_dict=True)
-    assert scores["accuracy"] > 0.9
-    answer = classifier.classify(("bread lamps bread", "lamps bread bread"))
-    assert answer["label"] == "both"

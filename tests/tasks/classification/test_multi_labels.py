@@ -38,27 +38,6 @@ def test_it_learns_each_label_for_itself(learned):
     assert learned.evaluate(["the hill"], [[]], verbose=0)[0] > 0
 
 
-def test_it_is_saved(learned, tmp_path):
-    learned.save_to_preset(tmp_path / "preset")
-    loaded = AlbertClassifier.from_preset(tmp_path / "preset")
-    assert loaded.is_multi_label
-    answers, expected = (m.classify(TEXTS[:3]) for m in (loaded, learned))
-    assert [a[0]["label"] for a in answers] == [a[0]["label"] for a in expected]
-    np.testing.assert_allclose(
-        loaded.predict(TEXTS, verbose=0), learned.predict(TEXTS, verbose=0), atol=1e-5
-    )
-
-
-def test_batches_of_tensorflow(learned):
-    tf = pytest.importorskip("tensorflow")
-    pytest.importorskip("tensorflow_text")
-    flags = encode_label_sets(SETS, 2, learned.labels)
-    dataset = tf.data.Dataset.from_tensor_slices((TEXTS, flags)).batch(8)
-    scores = learned.evaluate(dataset, verbose=0, return_dict=True)
-    expected = learned.evaluate(TEXTS, SETS, verbose=0, return_dict=True)
-    assert scores["loss"] == pytest.approx(expected["loss"], abs=1e-4)
-
-
 def test_transformers_both_ways(tmp_path):
     torch = pytest.importorskip("torch")
     theirs = transformers_model(

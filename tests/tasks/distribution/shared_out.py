@@ -14,24 +14,8 @@ import traceback
 import keras
 import numpy as np
 
-from keras_albert import (
-    AlbertBackbone,
-    AlbertClassifier,
-    AlbertClassifierPreprocessor,
-    AlbertMaskedLM,
-    AlbertMaskedLMPreprocessor,
-    AlbertMultipleChoice,
-    AlbertMultipleChoicePreprocessor,
-    AlbertPretrainer,
-    AlbertPretrainerPreprocessor,
-    AlbertQuestionAnswerer,
-    AlbertQuestionAnswererPreprocessor,
-    AlbertTextEmbedder,
-    AlbertTextEmbedderPreprocessor,
-    AlbertTokenClassifier,
-    AlbertTokenClassifierPreprocessor,
-    AlbertTokenizer,
-)
+import keras_albert
+from keras_albert import AlbertBackbone, AlbertTokenizer
 from keras_albert.tasks.optimizers import adamw
 from keras_albert.text import train_vocabulary
 from tests.tasks.question_answering.small_reader import toy_reading
@@ -61,12 +45,13 @@ TOKENIZER = AlbertTokenizer(
 CHOICES = toy_questions(COUNT, choices=(2,))
 
 
-def preprocessor(cls, sequence_length=LENGTH, **kwargs):
+def preprocessor(name, sequence_length=LENGTH, **kwargs):
+    cls = getattr(keras_albert, f"Albert{name}Preprocessor")
     lengths = {"max_sequence_length": LENGTH, "length_buckets": [8]}
     return cls(TOKENIZER, sequence_length=sequence_length, **lengths, **kwargs)
 
 
-def build(cls, preprocessor, **kwargs):
+def build(name, made=None, **kwargs):
     keras.utils.set_random_seed(7)
     backbone = AlbertBackbone(
         vocabulary_size=TOKENIZER.vocabulary_size(),
@@ -82,44 +67,32 @@ def build(cls, preprocessor, **kwargs):
         unroll=None if keras.config.backend() == "tensorflow" else True,
         seed=3,
     )
-    if cls in (AlbertClassifier, AlbertTokenClassifier, AlbertMultipleChoice):
+    if name in ("Classifier", "TokenClassifier", "MultipleChoice"):
         kwargs["dropout"] = 0.0
-    return cls(backbone, preprocessor=preprocessor, **kwargs)
+    cls, made = getattr(keras_albert, f"Albert{name}"), made or preprocessor(name)
+    return cls(backbone, preprocessor=made, **kwargs)
 
 
 def classifier(num_classes=2, sequence_length=LENGTH, **kwargs):
-    made = preprocessor(AlbertClassifierPreprocessor, sequence_length=sequence_length)
-    return build(AlbertClassifier, made, num_classes=num_classes, **kwargs)
+    made = preprocessor("Classifier", sequence_length=sequence_length)
+    return build("Classifier", made, num_classes=num_classes, **kwargs)
 
 
-def masked_lm(**kwargs):
-    return build(
-        AlbertMaskedLM, preprocessor(AlbertMaskedLMPreprocessor, seed=5), **kwargs
-    )
-
-
-def pretrainer():
-    return build(AlbertPretrainer, preprocessor(AlbertPretrainerPreprocessor, seed=5))
-
-
-def tagger():
-    made = preprocessor(AlbertTokenClassifierPreprocessor)
-    return build(AlbertTokenClassifier, made, num_classes=2)
+def masked(name="MaskedLM"):
+    return build(name, preprocessor(name, seed=5))
 
 
 def chooser():
-    made = preprocessor(AlbertMultipleChoicePreprocessor, max_qa_length=8)
-    return build(AlbertMultipleChoice, made)
+    return build("MultipleChoice", preprocessor("MultipleChoice", max_qa_length=8))
 
 
 def reader(head="independent"):
-    made = preprocessor(AlbertQuestionAnswererPreprocessor, doc_stride=8)
-    return build(AlbertQuestionAnswerer, made, head=head)
+    made = preprocessor("QuestionAnswerer", doc_stride=8)
+    return build("QuestionAnswerer", made, head=head)
 
 
 def embedder(objective="cosine"):
-    made = preprocessor(AlbertTextEmbedderPreprocessor)
-    return build(AlbertTextEmbedder, made, objective=objective)
+    return build("TextEmbedder", objective=objective)
 
 
 def tf_data():
@@ -133,9 +106,12 @@ TASKS = {
     "classifier": (classifier, TEXTS, CLASSES),
     "regression": (lambda: classifier(1), TEXTS, SCORES),
     "labels": (lambda: classifier(3, activation="sigmoid"), TEXTS, SETS),
-    "masked_lm": (masked_lm, TEXTS, None),
-    "pretrainer": (pretrainer, PAIRS, None),
-    "token_classifier": (tagger, *toy_tags(COUNT)),
+    "masked_lm": (masked, TEXTS, None),
+    "pretrainer": (lambda: masked("Pretrainer"), PAIRS, None),
+    "token_classifier": (
+        lambda: build("TokenClassifier", num_classes=2),
+        *toy_tags(COUNT),
+    ),
     "multiple_choice": (chooser, *CHOICES),
     "question_answerer": (reader, *toy_reading(COUNT)),
     "conditional": (lambda: reader("conditional"), *toy_reading(COUNT)),
@@ -145,25 +121,23 @@ TASKS = {
 
 
 def ids():
-    return preprocessor(AlbertClassifierPreprocessor)(TEXTS[:UNEVEN])
+    return preprocessor("Classifier")(TEXTS[:UNEVEN])
+
+
+def clipped():
+    return adamw(0.01, global_clipnorm=0.05)
+
+
+def summed():
+    return keras.optimizers.SGD(1.0, gradient_accumulation_steps=2)
 
 
 CASES = TASKS | {
     "uneven": (classifier, TEXTS[:UNEVEN], CLASSES[:UNEVEN]),
-    "uneven_masks": (masked_lm, TEXTS[:UNEVEN], None),
-    "clipped": (
-        classifier,
-        TEXTS,
-        CLASSES,
-        {"optimizer": lambda: adamw(0.01, global_clipnorm=0.05)},
-    ),
-    "summed": (
-        classifier,
-        TEXTS,
-        # As many of each class would leave almost nothing of the summed gradients.
-        [int(n < COUNT - 2) for n in range(COUNT)],
-        {"optimizer": lambda: keras.optimizers.SGD(1.0, gradient_accumulation_steps=2)},
-    ),
+    "uneven_masks": (masked, TEXTS[:UNEVEN], None),
+    "clipped": (classifier, TEXTS, CLASSES, {"optimizer": clipped}),
+    # As many of each class would leave almost nothing of the summed gradients.
+    "summed": (classifier, TEXTS, [1] * (COUNT - 2) + [0, 0], {"optimizer": summed}),
     "any_length": (lambda: classifier(sequence_length=None), TEXTS, CLASSES),
     "ids": (classifier, ids, CLASSES[:UNEVEN]),
     "tf_data": (classifier, tf_data, None, {}),

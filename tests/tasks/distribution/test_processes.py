@@ -36,9 +36,7 @@ def one_of_two(monkeypatch):
 
 
 @pytest.mark.parametrize("method", ["fit", "train_on_batch"])
-def test_a_process_of_two_does_not_train_a_model_of_its_own(
-    classifier, one_of_two, method
-):
+def test_a_process_of_two_trains_no_model_of_its_own(classifier, one_of_two, method):
     before = classifier.get_weights()
     with pytest.raises(ValueError, match="one of 2 processes, each of which would"):
         getattr(classifier, method)(TEXTS, LABELS)

@@ -53,6 +53,11 @@ def test_ids_without_tokens(model):
     names = ("token_ids", "segment_ids", "padding_mask")
     with pytest.raises(ValueError, match=r"no tokens: their shape is \(2, 0\)"):
         model.predict(dict.fromkeys(names, ids))
+    ids = model.preprocessor(["lamps", "rain"])
+    with pytest.raises(ValueError, match="`steps=1` ends a data set early"):
+        model.predict(ids, batch_size=1, steps=1)
+    with pytest.raises(ValueError, match="There are no examples"):
+        model.fit({name: rows[:0] for name, rows in ids.items()}, [])
 
 
 def test_weights_of_words_and_words_to_ignore(toy_proto):

@@ -119,13 +119,6 @@ def test_what_is_drawn_for_an_epoch_is_the_same_again():
     assert not set(drawn[0]) & set(drawn[1])
 
 
-def test_without_shuffling_the_plan_stays(texts):
-    batches = make(texts, False)
-    before = plan_of(batches)
-    batches.on_epoch_end()
-    assert plan_of(batches) == before
-
-
 def test_keras_sees_each_text_once_an_epoch_in_another_order(texts):
     """Through the adapters of the backend in use, as `fit` reads them."""
     seen = []

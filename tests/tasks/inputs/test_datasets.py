@@ -299,12 +299,6 @@ def test_an_error_in_the_middle_leaves_the_model_whole(learner, data, good_batch
     assert int(learner.optimizer.iterations) == steps + 3
 
 
-def of_ids(task, texts, labels):
-    tf = pytest.importorskip("tensorflow")
-    ids = task.preprocessor(texts)
-    return tf.data.Dataset.from_tensor_slices((ids, np.array(labels))).batch(SIZE)
-
-
 def unsized(data):
     """Give nothing, which nobody knows before it is read."""
     return data.filter(lambda *_: False)
@@ -346,11 +340,6 @@ class TestNoBatches:
         message = self.MESSAGE.replace("`x`", "`validation_data`")
         with pytest.raises(ValueError, match=message):
             learner.fit(*data, validation_data=EMPTY[form](*data), verbose=0)
-
-    @pytest.mark.parametrize("method", ["fit", "evaluate", "predict"])
-    def test_ids(self, learner, data, method):
-        with pytest.raises(ValueError, match=self.MESSAGE):
-            getattr(learner, method)(unsized(of_ids(learner, *data)), verbose=0)
 
     def test_what_nobody_has_counted_is_read_once(self, learner, data):
         tf = pytest.importorskip("tensorflow")

@@ -123,8 +123,3 @@ class TestFillMask:
     def test_bad_input(self, masked_lm, texts, arguments, message):
         with pytest.raises(ValueError, match=message):
             masked_lm.fill_mask(texts, **arguments)
-
-    def test_without_a_preprocessor(self, masked_lm):
-        bare = AlbertMaskedLM(masked_lm.backbone)
-        with pytest.raises(ValueError, match="no preprocessor"):
-            bare.fill_mask("a [MASK]")

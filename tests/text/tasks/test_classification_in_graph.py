@@ -3,11 +3,9 @@
 import itertools
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from keras_albert import AlbertClassifierPreprocessor, AlbertTokenizer
-from tests.text.tasks.test_classification import assert_equal, property_based, texts
+from tests.text.tasks.test_classification import assert_equal
 
 
 @pytest.fixture(scope="module")
@@ -15,33 +13,6 @@ def preprocessor(tiny_proto):
     return AlbertClassifierPreprocessor(
         AlbertTokenizer(tiny_proto), max_sequence_length=64
     )
-
-
-@pytest.fixture(scope="module")
-def tf():
-    pytest.importorskip("tensorflow_text")
-    return pytest.importorskip("tensorflow")
-
-
-@pytest.fixture(scope="module")
-def in_graph(tf, preprocessor):
-    """Return the preprocessor of texts and that of pairs, each traced once."""
-    column = tf.TensorSpec((None,), tf.string)
-    single = tf.function(preprocessor, input_signature=[column])
-    pair = tf.function(
-        lambda first, second: preprocessor((first, second)),
-        input_signature=[column, column],
-    )
-    return single, pair
-
-
-@property_based
-@given(rows=st.lists(st.tuples(texts, texts), min_size=1, max_size=4))
-def test_graph_and_python_return_the_same_ids(preprocessor, in_graph, rows):
-    single, pair = in_graph
-    columns = [[row[i].encode() for row in rows] for i in range(2)]
-    assert_equal(single(columns[0]), preprocessor(columns[0]))
-    assert_equal(pair(*columns), preprocessor(tuple(columns)))
 
 
 def test_maps_over_all_types_of_elements(tf, preprocessor):

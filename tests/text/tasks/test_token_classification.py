@@ -272,13 +272,6 @@ def test_words_are_tokenized_separately(make):
     assert not x["segment_ids"].any()
 
 
-def test_case_matters_in_cased_vocabularies_only(make):
-    upper, lower = (make("cased")([[w]])["token_ids"].tolist() for w in ("She", "she"))
-    assert upper != lower
-    upper, lower = (make()([[w]])["token_ids"].tolist() for w in ("She", "she"))
-    assert upper == lower
-
-
 def test_a_word_longer_than_a_window(make):
     preprocessor = make(max_sequence_length=8, label_all_pieces=True)
     x, _, weights = preprocessor([["ab12" * 10]], [np.array([1])])

@@ -56,23 +56,6 @@ def in_graph(tokenizer):
 
 
 @anything
-@given(st.lists(unicode_texts, max_size=3))
-@example(hard_texts)
-def test_ids_are_in_range_and_offsets_do_not_overlap(tokenizer, texts):
-    rows = tokenizer.tokenize_rows(texts).to_lists()
-    assert rows == tokenizer.tokenize(texts)
-    ids, starts, ends = tokenizer.tokenize_with_offsets(texts)
-    assert [row.tolist() for row in ids] == rows
-    for text, row, first, last in zip(texts, rows, starts, ends, strict=True):
-        assert first.dtype == last.dtype == np.int32
-        assert all(token_id == 1 or 5 <= token_id < 130 for token_id in row)
-        assert ((first >= 0) & (first <= last) & (last <= len(text))).all()
-        assert (np.diff(last) >= 0).all()
-        # The spans of pieces do not overlap.
-        assert (first[1:] >= last[:-1]).all()
-
-
-@anything
 @given(st.lists(unicode_texts, min_size=1, max_size=3))
 @example(hard_texts)
 def test_graph_and_python_are_equal(tokenizer, in_graph, texts):
@@ -166,14 +149,6 @@ def test_invalid_rows_raise(tokenizer):
             method(["a", None])
         with pytest.raises(ValueError, match="row 0 of texts has a lone surrogate"):
             method(["\ud800"])
-
-
-@pytest.mark.shared_data
-def test_real_vocabulary(shared_data):
-    tokenizer = AlbertTokenizer(str(shared_data / "albert_spm" / "spiece.model"))
-    expected = [10975, 31, 22, 79, 21, 12807, 1061, 9]
-    assert tokenizer("Hello I'm a modeling model.").tolist() == expected
-    assert tokenizer.vocabulary_size() == 30000
 
 
 # Ids to texts.

@@ -1,11 +1,8 @@
 import base64
 import json
-import subprocess
-import sys
 
 import keras
 import keras_hub
-import numpy as np
 import pytest
 
 from keras_albert.backbone.albert_backbone import AlbertBackbone
@@ -144,52 +141,12 @@ def test_config_round_trip(rules):
     assert restored.get_config() == config
 
 
-def test_serialization_and_assets(tiny_proto, tmp_path):
-    tokenizer = AlbertTokenizer(tiny_proto, text_rules=TextRules())
-    tokenizer.save_assets(str(tmp_path))
-    config = keras.saving.serialize_keras_object(tokenizer)
-    assert config["registered_name"] == "keras_albert>AlbertTokenizer"
-    restored = keras.saving.deserialize_keras_object(config, safe_mode=True)
-    restored.load_assets(str(tmp_path))
-    assert restored.proto == tiny_proto
-
-
 def test_safe_mode_raises_for_a_path_in_a_config(tokenizer, tmp_path):
     config = keras.saving.serialize_keras_object(tokenizer)
     (tmp_path / "spiece.model").write_bytes(tokenizer.proto)
     config["config"]["proto"] = str(tmp_path / "spiece.model")
     with pytest.raises(ValueError, match="may not point to a vocabulary"):
         keras.saving.deserialize_keras_object(config, safe_mode=True)
-
-
-@keras.saving.register_keras_serializable(package="keras_albert_tests")
-class Holder(keras.Model):
-    """A model with a tokenizer, to save a tokenizer in a `.keras` file."""
-
-    def __init__(self, tokenizer, **kwargs):
-        super().__init__(**kwargs)
-        self.tokenizer = tokenizer
-
-    def build(self, input_shape):
-        self.built = True
-
-    def call(self, inputs):
-        return inputs
-
-    def get_config(self):
-        return {"tokenizer": keras.saving.serialize_keras_object(self.tokenizer)}
-
-    @classmethod
-    def from_config(cls, config):
-        return cls(keras.saving.deserialize_keras_object(config["tokenizer"]))
-
-
-def test_keras_file_round_trip(tiny_proto, tmp_path):
-    model = Holder(AlbertTokenizer(tiny_proto))
-    model(np.zeros((1, 2), "float32"))
-    model.save(tmp_path / "model.keras")
-    restored = keras.saving.load_model(tmp_path / "model.keras")
-    assert restored.tokenizer.proto == tiny_proto
 
 
 # A warning of Keras 3.15 when it saves weights on JAX with NumPy 2.
@@ -209,27 +166,3 @@ def test_preset_round_trip(tokenizer, tmp_path, loader):
     restored = loader.from_preset(str(tmp_path))
     assert type(restored) is AlbertTokenizer
     assert restored.proto == tokenizer.proto
-
-
-def test_works_without_tensorflow(tiny_proto, tmp_path):
-    path = tmp_path / "spiece.model"
-    path.write_bytes(tiny_proto)
-    program = f"""
-import sys
-for name in ("tensorflow", "tensorflow_text"):
-    sys.modules[name] = None  # importing either now fails
-from keras_albert.text.tokenizer.albert_tokenizer import AlbertTokenizer
-tokenizer = AlbertTokenizer({str(path)!r})
-ids = tokenizer(["The café", "a"])
-assert tokenizer.tokenize_rows(["The café", "a"]).to_lists() == ids
-assert tokenizer.detokenize(ids) == ["the cafe", "a"]
-tokenizer.tokenize_with_offsets("The café")
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        env={"KERAS_BACKEND": "jax", "PATH": "", "PYTHONPATH": ":".join(sys.path)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
