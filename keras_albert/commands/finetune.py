@@ -82,7 +82,9 @@ def _build_task(
     known: CommandTask, train: Dataset, arguments: argparse.Namespace
 ) -> Any:
     head = train.head | ({"exits": True} if arguments.exits else {})
-    dtype = {"dtype": arguments.precision} if arguments.precision else {}
+    dtype: dict[str, Any] = {}
+    if arguments.precision:
+        dtype["dtype"] = arguments.precision
     if arguments.recipe is not None:
         how = recipe(arguments.recipe)
         if arguments.max_length:
