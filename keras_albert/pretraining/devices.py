@@ -3,7 +3,6 @@
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from functools import partial
 from typing import Any
 
 import keras
@@ -30,9 +29,7 @@ class KerasDevices(OneDevice):
         if finds_processes or any(name in os.environ for name in names):
             keras.distribution.initialize()
         import jax  # noqa: PLC0415  (it is the backend)
-        from jax.experimental import multihost_utils  # noqa: PLC0415
 
-        self._processes = multihost_utils
         devices = keras.distribution.list_devices()
         if parts < 1 or len(devices) % parts:
             raise ValueError(
@@ -53,8 +50,7 @@ class KerasDevices(OneDevice):
             )
         self.parts = parts
         self.is_chief = jax.process_index() == 0
-        self.num_processes = jax.process_count()
-        self.num_shards = min(self.num_processes, shape[0])
+        self.num_shards = min(jax.process_count(), shape[0])
         self.shard = self.distribution.data_shard_id
         # Those that share the rows of this process.
         self.num_replicas = shape[0] // self.num_shards
@@ -75,23 +71,29 @@ class KerasDevices(OneDevice):
 
     def values(self, variables: list[Any]) -> list[npt.NDArray[Any]]:
         """Return the whole values of variables, gathered from all processes."""
+        from jax.experimental import multihost_utils  # noqa: PLC0415
 
         def read(value: Any) -> npt.NDArray[Any]:
             if value.is_fully_addressable or value.is_fully_replicated:
                 return np.asarray(value)
-            return np.asarray(self._processes.process_allgather(value, tiled=True))
+            return np.asarray(multihost_utils.process_allgather(value, tiled=True))
 
         return [read(variable.value) for variable in variables]
 
     def agree(self, flag: bool) -> bool:
         """Return whether the flag of any process is set."""
-        if self.num_processes == 1:
+        import jax  # noqa: PLC0415  (it is the backend)
+        from jax.experimental import multihost_utils  # noqa: PLC0415
+
+        if jax.process_count() == 1:
             return flag
-        return bool(self._processes.process_allgather(np.array(flag)).any())
+        return bool(multihost_utils.process_allgather(np.array(flag)).any())
 
     def barrier(self) -> None:
         """Wait for all processes."""
-        self._processes.sync_global_devices("keras_albert")
+        from jax.experimental import multihost_utils  # noqa: PLC0415
+
+        multihost_utils.sync_global_devices("keras_albert")
 
 
 def _cut_blocks(mesh: Any) -> Any:
@@ -117,7 +119,7 @@ class TorchProcesses(OneDevice):
                 "Data parallelism on PyTorch needs one process per device. Start them "
                 "with `torchrun --nproc-per-node=N -m keras_albert ...`."
             )
-        self._torch, on_gpu = torch, torch.cuda.is_available()
+        on_gpu = torch.cuda.is_available()
         if on_gpu:
             torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
         torch.distributed.init_process_group("nccl" if on_gpu else "gloo")
@@ -131,13 +133,15 @@ class TorchProcesses(OneDevice):
 
     def end_batch(self, model: Any, logs: dict[str, Any]) -> None:
         """Add the increments of all processes to each metric."""
+        import torch  # noqa: PLC0415  (it is the backend)
+
         metrics = _metrics(model)
         added = [
             (now - then).detach().flatten()
             for now, then in zip(metrics, self._before, strict=True)
         ]
-        total = self._torch.cat(added)
-        self._torch.distributed.all_reduce(total)
+        total = torch.cat(added)
+        torch.distributed.all_reduce(total)
         parts = total.split([len(part) for part in added])
         for now, then, part in zip(metrics, self._before, parts, strict=True):
             now.data.copy_(then + part.reshape(now.shape))
@@ -145,14 +149,18 @@ class TorchProcesses(OneDevice):
 
     def agree(self, flag: bool) -> bool:
         """Return whether the flag of any process is set."""
-        device = "cuda" if self._torch.cuda.is_available() else "cpu"
-        flags = self._torch.tensor(int(flag), device=device)
-        self._torch.distributed.all_reduce(flags)
+        import torch  # noqa: PLC0415  (it is the backend)
+
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+        flags = torch.tensor(int(flag), device=device)
+        torch.distributed.all_reduce(flags)
         return bool(flags.item())
 
     def barrier(self) -> None:
         """Wait for all processes."""
-        self._torch.distributed.barrier()
+        import torch  # noqa: PLC0415  (it is the backend)
+
+        torch.distributed.barrier()
 
 
 def _metrics(model: Any) -> list[Any]:
@@ -186,7 +194,7 @@ class TensorflowReplicas(OneDevice):
     def __init__(self, strategy: Any) -> None:
         import tensorflow as tf  # noqa: PLC0415  (it is the backend)
 
-        self._tf, self.strategy = tf, strategy
+        self.strategy = strategy
         self._sum = tf.function(
             lambda value: strategy.reduce(
                 "SUM", strategy.run(lambda: tf.identity(value)), axis=None
@@ -202,7 +210,9 @@ class TensorflowReplicas(OneDevice):
 
     def scope(self) -> AbstractContextManager[Any]:
         """Return a context in which each variable has a copy on each replica."""
-        if self.strategy is self._tf.distribute.get_strategy():
+        import tensorflow as tf  # noqa: PLC0415  (it is the backend)
+
+        if self.strategy is tf.distribute.get_strategy():
             return nullcontext()
         scope: AbstractContextManager[Any] = self.strategy.scope()
         return scope
@@ -217,11 +227,13 @@ class TensorflowReplicas(OneDevice):
 
     def batches(self, batches: Iterator[Batch], example: Batch) -> Any:
         """Return a data set with static shapes."""
+        import tensorflow as tf  # noqa: PLC0415  (it is the backend)
+
         self.check_rows(example)
         signature = keras.tree.map_structure(
-            lambda array: self._tf.TensorSpec(array.shape, array.dtype), example
+            lambda array: tf.TensorSpec(array.shape, array.dtype), example
         )
-        dataset = self._tf.data.Dataset.from_generator(
+        dataset = tf.data.Dataset.from_generator(
             lambda: batches, output_signature=signature
         )
         return without_autotune(dataset.prefetch(1))
@@ -230,7 +242,9 @@ class TensorflowReplicas(OneDevice):
         """Return whether the flag of any process is set."""
         if self.num_shards == 1:
             return flag
-        return bool(self._sum(self._tf.constant(float(flag))).numpy())
+        import tensorflow as tf  # noqa: PLC0415  (it is the backend)
+
+        return bool(self._sum(tf.constant(float(flag))).numpy())
 
     def barrier(self) -> None:
         """Wait for all processes."""
@@ -248,12 +262,12 @@ def choose_devices(distribution: str) -> Any:
     known: dict[tuple[str, str], Callable[[], Any]] = {
         ("none", "jax"): OneDevice,
         ("none", "torch"): OneDevice,
-        ("none", "tensorflow"): partial(_tensorflow_replicas, name),
+        ("none", "tensorflow"): _tensorflow_default,
         ("data_parallel", "jax"): KerasDevices,
         ("data_parallel", "torch"): TorchProcesses,
-        ("data_parallel", "tensorflow"): partial(_tensorflow_replicas, name),
+        ("data_parallel", "tensorflow"): _tensorflow_mirrored,
         ("tpu", "jax"): lambda: KerasDevices(finds_processes=True),
-        ("tpu", "tensorflow"): partial(_tensorflow_replicas, name),
+        ("tpu", "tensorflow"): _tensorflow_tpu,
     }
     if name == "model_parallel" and backend == "jax" and parts.isdecimal():
         return KerasDevices(int(parts))
@@ -271,18 +285,25 @@ def choose_devices(distribution: str) -> Any:
     return known[name, backend]()
 
 
-def _tensorflow_replicas(name: str) -> TensorflowReplicas:
+def _tensorflow_default() -> TensorflowReplicas:
     import tensorflow as tf  # noqa: PLC0415  (it is the backend)
 
-    distribute = tf.distribute
-    if name == "none":
-        return TensorflowReplicas(distribute.get_strategy())
-    if name == "tpu":
-        # The TPU that the environment specifies.
-        resolver = distribute.cluster_resolver.TPUClusterResolver.connect()
-        return TensorflowReplicas(distribute.TPUStrategy(resolver))
+    return TensorflowReplicas(tf.distribute.get_strategy())
+
+
+def _tensorflow_mirrored() -> TensorflowReplicas:
+    import tensorflow as tf  # noqa: PLC0415  (it is the backend)
+
     if "TF_CONFIG" in os.environ:
-        return TensorflowReplicas(distribute.MultiWorkerMirroredStrategy())
+        return TensorflowReplicas(tf.distribute.MultiWorkerMirroredStrategy())
     kind = "GPU" if tf.config.list_logical_devices("GPU") else "CPU"
     names = [device.name for device in tf.config.list_logical_devices(kind)]
-    return TensorflowReplicas(distribute.MirroredStrategy(names))
+    return TensorflowReplicas(tf.distribute.MirroredStrategy(names))
+
+
+def _tensorflow_tpu() -> TensorflowReplicas:
+    """Connect to the TPU that the environment specifies."""
+    import tensorflow as tf  # noqa: PLC0415  (it is the backend)
+
+    resolver = tf.distribute.cluster_resolver.TPUClusterResolver.connect()
+    return TensorflowReplicas(tf.distribute.TPUStrategy(resolver))

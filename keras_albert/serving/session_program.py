@@ -11,47 +11,62 @@ that the parent process knows the last completed step if TensorFlow ends the pro
 
 import importlib.util
 import json
-import runpy
 import sys
 from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.message import DecodeError
 from tensorflow.core.framework import tensor_pb2
 
 # In `assets.extra`, under the name required by TensorFlow Serving.
 WARM_UP_FILE = "tf_serving_warmup_requests"
 
-# `message_classes`, which imports protobuf only, by its path: other versions of Python
-# and TensorFlow run this program without the package.
-_PROTOBUF = runpy.run_path(str(Path(__file__).parents[1] / "utils" / "protobuf.py"))
-_Field = _PROTOBUF["Field"]
-# Of these messages, TensorFlow has only the tensors, which are kept as bytes;
-# tensorflow-serving-api, which has all, would require one version of TensorFlow.
+# The messages of a warm-up request: the number and the type of each field. Of these,
+# TensorFlow has only the tensors; tensorflow-serving-api, which has all, would require
+# one particular version of TensorFlow. A map is stored as repeated entries.
+#
 # Source: `prediction_log.proto`, `predict.proto` and `model.proto` of
 # [TensorFlow Serving](https://github.com/tensorflow/serving).
-PredictionLog: Any = _PROTOBUF["message_classes"](
-    "keras_albert.serving",
-    {
-        # An entry of a map.
-        "Entry": {"key": _Field(1, "string"), "value": _Field(2, "bytes")},
-        "ModelSpec": {
-            "name": _Field(1, "string"),
-            "signature_name": _Field(3, "string"),
-        },
-        "PredictRequest": {
-            "model_spec": _Field(1, "ModelSpec"),
-            "inputs": _Field(2, "Entry", repeated=True),
-        },
-        "PredictResponse": {"outputs": _Field(1, "Entry", repeated=True)},
-        "PredictLog": {
-            "request": _Field(1, "PredictRequest"),
-            "response": _Field(2, "PredictResponse"),
-        },
-        "PredictionLog": {"predict_log": _Field(6, "PredictLog")},
+_MESSAGES = {
+    "PredictionLog": {"predict_log": (6, "PredictLog")},
+    "PredictLog": {
+        "request": (1, "PredictRequest"),
+        "response": (2, "PredictResponse"),
     },
-)["PredictionLog"]
+    "PredictRequest": {"model_spec": (1, "ModelSpec"), "inputs": (2, "Entry")},
+    "PredictResponse": {"outputs": (1, "Entry")},
+    "ModelSpec": {"name": (1, "string"), "signature_name": (3, "string")},
+    "Entry": {"key": (1, "string"), "value": (2, "TensorProto")},
+}
+
+
+_PACKAGE = "keras_albert.serving"
+_FIELD = descriptor_pb2.FieldDescriptorProto
+
+
+def _prediction_log() -> Any:
+    file = descriptor_pb2.FileDescriptorProto(
+        name=_PACKAGE, package=_PACKAGE, dependency=[tensor_pb2.DESCRIPTOR.name]
+    )
+    for name, fields in _MESSAGES.items():
+        message = file.message_type.add(name=name)
+        for key, (number, kind) in fields.items():
+            field = message.field.add(name=key, number=number, type=_FIELD.TYPE_STRING)
+            is_many = kind == "Entry"
+            field.label = _FIELD.LABEL_REPEATED if is_many else _FIELD.LABEL_OPTIONAL
+            if kind != "string":
+                package = _PACKAGE if kind in _MESSAGES else "tensorflow"
+                field.type, field.type_name = _FIELD.TYPE_MESSAGE, f".{package}.{kind}"
+    pool = descriptor_pool.Default()
+    pool.Add(file)
+    found = pool.FindMessageTypeByName(f"{_PACKAGE}.PredictionLog")
+    return message_factory.GetMessageClass(found)
+
+
+# The class of the records in the warm-up file.
+PredictionLog: Any = _prediction_log()
 
 
 def load(directory: str) -> tuple[Any, Any]:
@@ -91,10 +106,7 @@ def read_warm_up(directory: str) -> list[Any]:
 def replay(session: Any, graph: Any, log: Any) -> dict[str, Any]:
     """Run a request: return its first row, and the differences from its response."""
     inputs, expected = (
-        {
-            entry.key: tf.make_ndarray(tensor_pb2.TensorProto.FromString(entry.value))
-            for entry in entries
-        }
+        {entry.key: tf.make_ndarray(entry.value) for entry in entries}
         for entries in (log.request.inputs, log.response.outputs)
     )
     name = log.request.model_spec.signature_name
@@ -157,8 +169,7 @@ def _say(**step: Any) -> None:
 
 def main() -> None:
     """Load the model and replay its requests."""
-    errors = (DecodeError, LookupError, OSError, RuntimeError, ValueError)
-    errors += (tf.errors.OpError,)
+    errors = (tf.errors.OpError, LookupError, OSError, RuntimeError, ValueError)
     directory = sys.argv[1]
     try:
         session, graph = load(directory)

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from keras_albert.pretraining.prepare.documents import (
     InputPart,
@@ -64,25 +64,14 @@ class PreparationSettings:
         values["version"] = FORMAT_VERSION
         return _digest(json.dumps(values, sort_keys=True).encode())
 
-    def report_path(self, part: InputPart) -> str:
-        """Return the path of the report of a finished part."""
-        return path_in(self.output, PARTS_FOLDER, f"{self.fingerprint(part)}.json")
-
-    def report_of(self, part: InputPart) -> "PartReport | None":
-        """Read the report of a finished part; `None` if it is to be done."""
+    def counters_of(self, part: InputPart) -> Counter[str] | None:
+        """Return the counters of a finished part; `None` if it is to be done."""
+        name = part_report(self.fingerprint(part))
         # Damaged reports are written anew.
         with suppress(ValueError, KeyError, AttributeError, TypeError):
-            stored = read_report(self.report_path(part))
-            counters = {str(x): int(n) for x, n in stored["counters"].items()}
-            return PartReport(Counter(counters), stored.get("files", {}))
+            report = read_report(path_in(self.output, PARTS_FOLDER, name))
+            return Counter({str(x): int(n) for x, n in report["counters"].items()})
         return None
-
-
-class PartReport(NamedTuple):
-    """What was counted in a part, and the facts of its shards."""
-
-    counters: Counter[str]
-    files: dict[str, dict[str, int]]
 
 
 class PartPreparation:
@@ -95,39 +84,53 @@ class PartPreparation:
 
     def __call__(self, number: int, part: InputPart) -> Counter[str]:
         """Write the shards of a part unless it is finished; return its counters."""
-        finished = self.settings.report_of(part)
+        fingerprint = self.settings.fingerprint(part)
+        finished = self.settings.counters_of(part)
         progress = progress_of_part(self.settings.progress, number)
         if finished is not None:
             progress(part.num_bytes)
-            return finished.counters
+            return finished
         counters: Counter[str] = Counter()
-        fingerprint = self.settings.fingerprint(part)
-        names = {split: shard_name(split, fingerprint) for split in SPLITS}
-        output, size = self.settings.output, self._tokenizer.vocabulary_size()
-        paths = [path_in(output, name) for name in names.values()]
-        with appearing_files(output, paths) as streams:
-            writers = {
-                split: ExampleWriter(stream, size)
-                for split, stream in zip(SPLITS, streams, strict=True)
-            }
+        with self._writers(fingerprint) as writers:
             field = self.settings.text_field
             for section in read_documents(part, field, counters, progress):
                 split = self._split_of(section)
                 for example in self._pairs(section, counters):
                     writers[split].add(example)
                     counters[f"examples: {split}"] += 1
-            for writer in writers.values():
-                writer.close()
-        files = {names[split]: writer.facts for split, writer in writers.items()}
-        report = PartReport(counters, files)
-        with appearing_files(output, [self.settings.report_path(part)]) as (stream,):
-            stream.write(json.dumps(report._asdict()).encode())
+        files = {
+            shard_name(split, fingerprint): each.facts
+            for split, each in writers.items()
+        }
+        contents = json.dumps({"counters": counters, "files": files})
+        report = path_in(self.settings.output, PARTS_FOLDER, part_report(fingerprint))
+        with appearing_files(self.settings.output, [report]) as (stream,):
+            stream.write(contents.encode())
         return counters
 
     def _split_of(self, section: Section) -> Split:
         # By the second half of the key; the first half identifies the document.
         place = int.from_bytes(section.key[8:], "little") / 2**64
         return "held_out" if place < self.settings.held_out else "train"
+
+    @contextmanager
+    def _writers(self, fingerprint: str) -> Iterator[dict[Split, ExampleWriter]]:
+        size = self._tokenizer.vocabulary_size()
+        names = [shard_name(split, fingerprint) for split in SPLITS]
+        paths = [path_in(self.settings.output, name) for name in names]
+        with appearing_files(self.settings.output, paths) as streams:
+            writers = {
+                split: ExampleWriter(stream, size)
+                for split, stream in zip(SPLITS, streams, strict=True)
+            }
+            yield writers
+            for writer in writers.values():
+                writer.close()
+
+
+def part_report(fingerprint: str) -> str:
+    """Return the file name of the report of a finished part."""
+    return f"{fingerprint}.json"
 
 
 def path_in(directory: str, *names: str) -> str:
@@ -195,9 +198,9 @@ PART_SIZE = 64 * 2**20
 # Beam appends this to error messages.
 _WHERE = " [while running "
 # By fingerprints, and by numbers as in earlier versions.
-_REPORTS_AND_SHARDS = re.compile(
-    r"(?:[0-9a-f]{16}|\d{5,})\.json"
-    rf"|(?:{'|'.join(SPLITS)})-(?:[0-9a-f]{{16}}|\d{{5,}}-of-\d{{5,}})\.arrow"
+_REPORT = re.compile(r"(?:[0-9a-f]{16}|\d{5,})\.json")
+_SHARD = re.compile(
+    rf"(?:{'|'.join(SPLITS)})-(?:[0-9a-f]{{16}}|\d{{5,}}-of-\d{{5,}})\.arrow"
 )
 _BROKEN = "files dropped from a place on: broken gzip"
 
@@ -379,7 +382,7 @@ def _vocabulary_of_preset(preset: str) -> bytes:
 def _clear(settings: PreparationSettings, parts: list[InputPart]) -> None:
     """Delete the metadata of an earlier run, unless it has the same parts."""
     filesystems = beam_filesystems()
-    unchanged = all(settings.report_of(part) is not None for part in parts)
+    unchanged = all(settings.counters_of(part) is not None for part in parts)
     metadata = path_in(settings.output, METADATA_FILE)
     try:
         stored = read_report(metadata)
@@ -400,24 +403,16 @@ def _finish(
 ) -> PreparedMetadata:
     """Write the vocabulary and the metadata, when all parts are finished."""
     output = settings.output
-    reports = {part: settings.report_of(part) for part in parts}
-    found = {part: report for part, report in reports.items() if report is not None}
-    if len(found) < len(parts):
-        lacking = [str(n) for n, each in enumerate(reports.values()) if each is None]
+    found = [settings.counters_of(part) for part in parts]
+    if None in found:
+        lacking = [str(number) for number, each in enumerate(found) if each is None]
         raise ValueError(
             f"Of {len(parts)} parts, those with the numbers {', '.join(lacking[:9])} "
             f"have no report in {path_in(output, PARTS_FOLDER)}: is it on a file "
             "system that all workers share? Repeat the command with such an output."
         )
-    counters = sum((each.counters for each in found.values()), Counter[str]())
-    broken = [part.path for part, each in found.items() if each.counters[_BROKEN]]
-    files = {part.path for part in parts}
-    if max_broken is not None and len(broken) > max_broken * len(files):
-        raise ValueError(
-            f"{len(broken)} of {len(files)} files are damaged, and max_broken="
-            f"{max_broken:g}: {', '.join(broken[:20])}. Copy or download them again, "
-            "and repeat the command, which goes on with them."
-        )
+    counters = sum((each for each in found if each is not None), Counter[str]())
+    broken = _broken_files(parts, found, max_broken)
     if not counters["examples: train"]:
         counts = ", ".join(f"{name} {count}" for name, count in counters.items())
         raise ValueError(
@@ -442,31 +437,72 @@ def _finish(
         },
         counters=dict(sorted(counters.items())),
         broken_files=broken,
-        files={name: x for each in found.values() for name, x in each.files.items()},
+        files=_facts(settings, parts),
     )
     names = [path_in(output, name) for name in (VOCABULARY_FILE, METADATA_FILE)]
     contents = (settings.vocabulary, metadata.to_json().encode())
     with appearing_files(output, names) as streams:
         for stream, content in zip(streams, contents, strict=True):
             stream.write(content)
+    reports = {part_report(settings.fingerprint(part)) for part in parts}
     kept = {name for names in shards.values() for name in names}
-    kept |= {f"{settings.fingerprint(part)}.json" for part in parts}
-    _delete_stale(output, kept)
+    _delete_stale(settings, kept, reports)
     return metadata
 
 
-def _delete_stale(output: str, kept: set[str]) -> None:
+def _facts(
+    settings: PreparationSettings, parts: list[InputPart]
+) -> dict[str, dict[str, int]]:
+    """Return the facts of all shards, from the reports of the parts."""
+    facts: dict[str, dict[str, int]] = {}
+    for part in parts:
+        report = part_report(settings.fingerprint(part))
+        path = path_in(settings.output, PARTS_FOLDER, report)
+        facts |= read_report(path).get("files", {})
+    return facts
+
+
+def _broken_files(
+    parts: list[InputPart],
+    counters: list[Counter[str] | None],
+    max_broken: float | None,
+) -> list[str]:
+    """Return the damaged files, or raise if they are too many."""
+    broken = [
+        part.path
+        for part, counted in zip(parts, counters, strict=True)
+        if counted is not None and counted[_BROKEN]
+    ]
+    files = {part.path for part in parts}
+    if max_broken is not None and len(broken) > max_broken * len(files):
+        raise ValueError(
+            f"{len(broken)} of {len(files)} files are damaged, and max_broken="
+            f"{max_broken:g}: {', '.join(broken[:20])}. Copy or download them again, "
+            "and repeat the command, which goes on with them."
+        )
+    return broken
+
+
+def _delete_stale(
+    settings: PreparationSettings, shards: set[str], reports: set[str]
+) -> None:
     """Delete files of other parts and of killed runs."""
     filesystems = beam_filesystems()
-    places = path_in(output, "*.arrow"), path_in(output, PARTS_FOLDER, "*.json")
+    folder = path_in(settings.output, PARTS_FOLDER)
+    found = filesystems.match(
+        [path_in(settings.output, "*.arrow"), path_in(folder, "*.json")]
+    )
     stale = [
         file.path
-        for match in filesystems.match(list(places))
+        for match, kept, pattern in zip(
+            found, (shards, reports), (_SHARD, _REPORT), strict=True
+        )
         for file in match.metadata_list
         if (name := filesystems.split(file.path)[1]) not in kept
-        and _REPORTS_AND_SHARDS.fullmatch(name)
+        and pattern.fullmatch(name)
     ]
-    filesystems.delete([*stale, path_in(output, TEMPORARY_FOLDER)])
+    temporary = path_in(settings.output, TEMPORARY_FOLDER)
+    filesystems.delete([*stale, temporary])
 
 
 def _check(

@@ -97,13 +97,10 @@ def _write_warm_up(
                 log = PredictionLog()
                 request, response = log.predict_log.request, log.predict_log.response
                 request.model_spec.signature_name = name
-                for entries, values in (
-                    (request.inputs, inputs),
-                    (response.outputs, function(**inputs)),
-                ):
-                    for key, value in values.items():
-                        tensor = tf.make_tensor_proto(value).SerializeToString()
-                        entries.add(key=key, value=tensor)
+                for key, array in inputs.items():
+                    request.inputs.add(key=key, value=tf.make_tensor_proto(array))
+                for key, tensor in function(**inputs).items():
+                    response.outputs.add(key=key, value=tf.make_tensor_proto(tensor))
                 writer.write(log.SerializeToString())
 
 
