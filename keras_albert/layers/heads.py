@@ -344,8 +344,10 @@ class ConditionalSpanHead(keras.layers.Layer):
             self.dropout, dtype=self.dtype_policy, name="answerability_dropout"
         )
         self.answerability = _dense(1, "answerability", use_bias=False, dtype="float32")
-        for layer in (self.start, self.end_layer_norm, self.end, self.answerability):
+        for layer in (self.start, self.end, self.answerability):
             layer.build((None, width))
+        # Keras 3.16 counts axes from the first: its inputs have one of starts.
+        self.end_layer_norm.build((None, None, None, width))
         for layer in (self.end_dense, self.answerability_dense):
             layer.build((None, 2 * width))
         self.built = True

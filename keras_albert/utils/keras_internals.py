@@ -95,8 +95,8 @@ def train_in_one_process(model: Any) -> None:
     # It would wrap the model, which waits for all processes, also to predict, and
     # replaces one with another number of layers.
     if hasattr(model, "ddp_model"):
-        # Bypasses the registry of modules.
-        object.__setattr__(model, "ddp_model", model)
+        # Neither `None`, which Keras replaces, nor a model, which it saves and loads.
+        model.ddp_model = False
 
 
 def defer_building(model: Any) -> None:
