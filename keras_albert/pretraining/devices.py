@@ -50,6 +50,7 @@ class KerasDevices(OneDevice):
             )
         self.parts = parts
         self.is_chief = jax.process_index() == 0
+        self.num_processes = jax.process_count()
         self.num_shards = min(jax.process_count(), shape[0])
         self.shard = self.distribution.data_shard_id
         # Those that share the rows of this process.
@@ -80,14 +81,12 @@ class KerasDevices(OneDevice):
 
         return [read(variable.value) for variable in variables]
 
-    def agree(self, flag: bool) -> bool:
-        """Return whether the flag of any process is set."""
-        import jax  # noqa: PLC0415  (it is the backend)
+    def sum(self, numbers: list[float]) -> list[float]:
+        """Return the sums of each number over all processes."""
         from jax.experimental import multihost_utils  # noqa: PLC0415
 
-        if jax.process_count() == 1:
-            return flag
-        return bool(multihost_utils.process_allgather(np.array(flag)).any())
+        found = multihost_utils.process_allgather(np.array(numbers, "float32"))
+        return [float(number) for number in np.sum(found, axis=0)]
 
     def barrier(self) -> None:
         """Wait for all processes."""
@@ -124,7 +123,7 @@ class TorchProcesses(OneDevice):
             torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
         torch.distributed.init_process_group("nccl" if on_gpu else "gloo")
         self.shard = torch.distributed.get_rank()
-        self.num_shards = torch.distributed.get_world_size()
+        self.num_shards = self.num_processes = torch.distributed.get_world_size()
         self.is_chief = self.shard == 0
 
     def begin_batch(self, model: Any) -> None:
@@ -147,14 +146,14 @@ class TorchProcesses(OneDevice):
             now.data.copy_(then + part.reshape(now.shape))
         logs |= {name: float(x) for name, x in model.get_metrics_result().items()}
 
-    def agree(self, flag: bool) -> bool:
-        """Return whether the flag of any process is set."""
+    def sum(self, numbers: list[float]) -> list[float]:
+        """Return the sums of each number over all processes."""
         import torch  # noqa: PLC0415  (it is the backend)
 
         device = "cuda" if torch.cuda.is_available() else "cpu"
-        flags = torch.tensor(int(flag), device=device)
-        torch.distributed.all_reduce(flags)
-        return bool(flags.item())
+        sums = torch.tensor(numbers, device=device)
+        torch.distributed.all_reduce(sums)
+        return [float(number) for number in sums]
 
     def barrier(self) -> None:
         """Wait for all processes."""
@@ -204,6 +203,7 @@ class TensorflowReplicas(OneDevice):
             resolver = strategy.cluster_resolver
             self.shard = resolver.task_id or 0
             self.num_shards = max(1, resolver.cluster_spec().num_tasks("worker"))
+            self.num_processes = self.num_shards
             self.is_chief = self.shard == 0
         # Those of this process.
         self.num_replicas = strategy.num_replicas_in_sync // self.num_shards
@@ -238,17 +238,19 @@ class TensorflowReplicas(OneDevice):
         )
         return without_autotune(dataset.prefetch(1))
 
-    def agree(self, flag: bool) -> bool:
-        """Return whether the flag of any process is set."""
-        if self.num_shards == 1:
-            return flag
+    def sum(self, numbers: list[float]) -> list[float]:
+        """Return the sums of each number over all processes."""
         import tensorflow as tf  # noqa: PLC0415  (it is the backend)
 
-        return bool(self._sum(tf.constant(float(flag))).numpy())
+        if self.num_processes == 1:
+            return numbers
+        # Each of the replicas of a process adds them.
+        sums = self._sum(tf.constant(numbers)).numpy() / self.num_replicas
+        return [float(number) for number in sums]
 
     def barrier(self) -> None:
         """Wait for all processes."""
-        self.agree(True)
+        self.sum([0.0, 0.0])
 
 
 _NAMES = "'none', 'data_parallel', 'model_parallel:N' (JAX) and 'tpu'"

@@ -61,6 +61,9 @@ def moving_averages(optimizer: Any) -> list[Any]:
     return [each for each in inner.variables if each.name.endswith("_average")]
 
 
+_SECONDS_PER_AGREEMENT = 1.0
+
+
 class TrainingRecorder(keras.callbacks.Callback):
     """Counts batches, writes the curve and checkpoints, and ends failed runs."""
 
@@ -104,7 +107,8 @@ class TrainingRecorder(keras.callbacks.Callback):
         self._metrics: Arrays | None = None
         self._evaluated: Arrays | None = None
         self._learned: Arrays | None = None
-        self._saved_at = time.monotonic()
+        self._saved_at = self._agreed_at = time.monotonic()
+        self._agreed, self._next_agreement = 0, 0
 
     def begin(self, checkpoint: TrainingCheckpoint | None, task: AlbertTask) -> None:
         """Begin the run, or resume it from a checkpoint."""
@@ -112,7 +116,8 @@ class TrainingRecorder(keras.callbacks.Callback):
             self._restore(checkpoint, task)
         if self.devices.is_chief:
             self.folder.begin(self.rows)
-        self._saved_at = time.monotonic()
+        self._saved_at = self._agreed_at = time.monotonic()
+        self._agreed = self._next_agreement = self.done
 
     def _restore(self, checkpoint: TrainingCheckpoint, task: AlbertTask) -> None:
         groups, notes = checkpoint.groups, checkpoint.notes
@@ -192,7 +197,7 @@ class TrainingRecorder(keras.callbacks.Callback):
         # At the end of a row, `on_epoch_end` writes the checkpoint.
         if self.done % self.batches_per_update or ends_row:
             return
-        stops = self._must_stop()
+        stops = self.done >= self._next_agreement and self._must_stop()
         if stops or self._is_due():
             self._save(with_metrics=True)
         if stops:
@@ -234,11 +239,22 @@ class TrainingRecorder(keras.callbacks.Callback):
         return [np.array(value) for value in self.devices.values(variables)]
 
     def _must_stop(self) -> bool:
-        """Return whether any process was told to stop; all agree on the batch."""
-        stops: bool = self.devices.agree(self.stop.requested)
-        if stops and not self.stop.requested:
+        """Return whether any process was told to stop; all agree on the batch.
+
+        Several processes call this about once a second: it takes milliseconds.
+        """
+        if self.devices.num_processes == 1:
+            return self.stop.requested
+        now, batches = time.monotonic(), max(1, self.done - self._agreed)
+        seconds = (now - self._agreed_at) / batches
+        told, seconds = self.devices.sum([float(self.stop.requested), seconds])
+        # The sums are equal in all processes, and so is the next batch.
+        seconds = max(seconds / self.devices.num_processes, 1e-6)
+        self._next_agreement = self.done + int(_SECONDS_PER_AGREEMENT / seconds)
+        self._agreed, self._agreed_at = self.done, now
+        if told and not self.stop.requested:
             self.stop.number = signal.SIGTERM
-        return stops
+        return bool(told)
 
     def _is_due(self) -> bool:
         waited = time.monotonic() - self._saved_at
@@ -351,6 +367,9 @@ class OneDevice:
     shard = 0
     num_shards = 1
 
+    # Those with which `sum` and `barrier` communicate.
+    num_processes = 1
+
     # The devices of this process that a batch is split among.
     num_replicas = 1
 
@@ -397,9 +416,9 @@ class OneDevice:
         for variable, value in zip(variables, values, strict=True):
             variable.assign(value)
 
-    def agree(self, flag: bool) -> bool:
-        """Return whether the flag of any process is set; all processes call it."""
-        return flag
+    def sum(self, numbers: list[float]) -> list[float]:
+        """Return the sums of each number over all processes, which all call it."""
+        return numbers
 
     def barrier(self) -> None:
         """Wait for all processes."""
