@@ -9,7 +9,7 @@ import numpy as np
 from keras_albert import AlbertClassifier, AlbertClassifierPreprocessor, AlbertTokenizer
 from tests.compiled import to_numpy
 from tests.tasks.masked_lm.masked_lm_models import make_masked_lm, make_pretrainer
-from tests.tasks.question_answering.small_reader import small_reader, toy_reading
+from tests.tasks.question_answering.small_reader import small_reader
 from tests.tasks.small_models import (
     LENGTHS,
     small_backbone,
@@ -22,6 +22,9 @@ from tests.tasks.small_models import (
 )
 
 TEXTS = ["the old lamps", "rain on the hill", "bread by the river", "a storm"]
+_SHORT = ["the hill", "rain", "by the sea", "lamps"]
+# Where each answer begins, and the answer.
+_READING = (["a hill", "rain"] * 2, _SHORT), [(4, "hill"), (0, "rain"), None, None]
 
 
 def small_classifier(proto, num_classes=2, **kwargs):
@@ -37,26 +40,27 @@ def _labels(proto):
 
 NAMES, SCORES = ["a", "b", "a", "b"], [0.5, 1.0, 0.0, 2.0]
 CONTRASTIVE = {"objective": "contrastive"}
-# How to build a task, its raw input and its targets.
+# How to build a task, its raw input and its targets. The encoder reads four rows of 16
+# tokens in each, since JAX compiles every operation for every shape.
 CASES = {
     "classifier": (small_classifier, TEXTS, NAMES),
     "regressor": (lambda proto: small_classifier(proto, 1), TEXTS, SCORES),
     "several labels": (_labels, TEXTS, [["a"], [], ["a", "b"], ["b"]]),
     "exits": (lambda proto: small_classifier(proto, exits=True), TEXTS, NAMES),
-    "chooser": (small_chooser, *toy_questions(4)),
-    "embedder": (small_embedder, *toy_pairs(4)),
+    "chooser": (small_chooser, *toy_questions(2, choices=(2,))),
+    "embedder": (small_embedder, *toy_pairs(2)),
     "contrastive embedder": (
-        *(lambda proto: small_embedder(proto, **CONTRASTIVE), toy_pairs(4)[0], None),
+        *(lambda proto: small_embedder(proto, **CONTRASTIVE), toy_pairs(2)[0], None),
     ),
     "tagger": (
-        *(lambda proto: small_tagger(proto, labels=["O", "B-place"]), *toy_tags(4)),
+        *(lambda proto: small_tagger(proto, labels=["O", "B-place"]), *toy_tags(2)),
     ),
-    "reader": (small_reader, *toy_reading(4)),
+    "reader": (small_reader, *_READING),
     "conditional reader": (
-        *(lambda proto: small_reader(proto, head="conditional"), *toy_reading(4)),
+        *(lambda proto: small_reader(proto, head="conditional"), *_READING),
     ),
     "masked language model": (make_masked_lm, TEXTS, None),
-    "pretrainer": (make_pretrainer, (TEXTS, TEXTS[::-1]), None),
+    "pretrainer": (make_pretrainer, (_SHORT, _SHORT[::-1]), None),
 }
 
 
