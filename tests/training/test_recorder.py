@@ -28,7 +28,8 @@ class TwoProcesses(OneDevice):
 
 
 def test_processes_agree_once_a_second_and_stop_after_the_same_batch(tmp_path):
-    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+    inputs = keras.Input((2,))
+    model = keras.Model(inputs, keras.layers.Dense(1)(inputs))
     model.compile("sgd", "mse")
     batch = np.ones((4, 2), "float32"), np.ones((4, 1), "float32")
     lengths = {"num_batches": 20, "batches_per_row": 10, "batches_per_checkpoint": 99}
@@ -37,7 +38,6 @@ def test_processes_agree_once_a_second_and_stop_after_the_same_batch(tmp_path):
         RunFolder(tmp_path), None, stop, {}, seed=0, monitor=("loss", "min"), **lengths
     )
     recorder.devices = TwoProcesses(recorder, told_at=14)
-    recorder.devices.prepare(model, batch)
     recorder.begin(None, model)
     with pytest.raises(KeyboardInterrupt):
         resumable_fit(model, recorder, lambda number: batch, verbose=0)
