@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from keras_albert.commands import verify as command
+from keras_albert.commands import convert as command
 from keras_albert.serving.verification import Signature, TensorSpec, VerifiedModel
 from keras_albert_cli.run_command import run_command
 
