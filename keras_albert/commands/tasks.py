@@ -480,6 +480,6 @@ def known_task(task: AlbertTask) -> CommandTask:
     """Return what is known of a task, also of a subclass."""
     for cls in type(task).__mro__:
         if row := ROWS.get(cls.__name__):
-            ways = list(row.finetuning.values()) or [None]
+            ways: list[Finetuning | None] = [*row.finetuning.values()] or [None]
             return CommandTask(row, ways[getattr(task, "is_regression", None) is True])
     raise ValueError(f"What to ask of an {type(task).__name__} is not known.")

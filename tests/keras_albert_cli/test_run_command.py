@@ -5,7 +5,7 @@ from importlib import import_module
 
 import pytest
 
-from keras_albert.commands import predict, verify
+from keras_albert.commands import convert, predict
 from keras_albert_cli.options import COMMANDS as ALL
 from keras_albert_cli.run_command import run_command
 
@@ -223,7 +223,7 @@ def test_every_command_shows_a_traceback_when_asked(command, monkeypatch, capsys
     ("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)]
 )
 def test_a_signal_is_a_line_and_a_status(number, status, monkeypatch, capsys):
-    monkeypatch.setattr(verify, "run", lambda _: signal.raise_signal(number))
+    monkeypatch.setattr(convert, "run_verify", lambda _: signal.raise_signal(number))
     assert run_command(["verify", "a"]) == status
     assert capsys.readouterr().err == "keras-albert verify: stopped\n"
 
