@@ -9,7 +9,7 @@ from typing import Any, Self
 import keras
 import keras_hub
 
-from keras_albert.layers.attention import PackedRows, packed_rows
+from keras_albert.layers.attention import PackedRows, packed_rows, packing_inputs
 from keras_albert.layers.factorized_embedding import FactorizedEmbedding
 from keras_albert.layers.heads import masked_mean
 from keras_albert.layers.randomness import albert_initializer, derive_seeds
@@ -603,6 +603,11 @@ def select_inputs(model: Any, inputs: Any) -> Any:
     if not isinstance(inputs, Mapping) or len(inputs) <= len(model.input):
         return inputs
     return {name: inputs[name] for name in model.input}
+
+
+def backbone_inputs(backbone: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the inputs of a task that its backbone reads: it depends on no others."""
+    return {**select_inputs(backbone, inputs), **packing_inputs(inputs)}
 
 
 def _is_selected(layer: keras.layers.Layer, filters: Any) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from keras import ops
 
-from keras_albert.backbone.albert_backbone import AlbertBackbone
+from keras_albert.backbone.albert_backbone import AlbertBackbone, backbone_inputs
 from keras_albert.layers.heads import MaskedLMHead
 from keras_albert.tasks.base.heads import output_dense
 from keras_albert.tasks.base.losses_and_metrics import TokenAccuracy
@@ -217,7 +217,8 @@ class AlbertMaskedLM(MaskedLMTask, keras_hub.models.MaskedLM):
         self.head_activation = head_activation
 
     def _run_layers(self, inputs: Any, training: bool | None = None) -> Any:
-        x = self.backbone(inputs, training=training)["sequence_output"]
+        ids = backbone_inputs(self.backbone, inputs)
+        x = self.backbone(ids, training=training)["sequence_output"]
         return self.masked_lm_head(x, inputs["mask_positions"])
 
     def token_scores(self, outputs: Any) -> Any:
@@ -288,7 +289,8 @@ class AlbertPretrainer(MaskedLMTask, keras_hub.models.Task):
         super().__init__(inputs=inputs, outputs=self._run_layers(inputs), **kwargs)
 
     def _run_layers(self, inputs: Any, training: bool | None = None) -> Any:
-        x = self.backbone(inputs, training=training)
+        ids = backbone_inputs(self.backbone, inputs)
+        x = self.backbone(ids, training=training)
         tokens = x["sequence_output"]
         return {
             "masked_lm": self.masked_lm_head(tokens, inputs["mask_positions"]),

@@ -8,7 +8,7 @@ import keras_hub
 import numpy as np
 import numpy.typing as npt
 
-from keras_albert.backbone.albert_backbone import AlbertBackbone
+from keras_albert.backbone.albert_backbone import AlbertBackbone, backbone_inputs
 from keras_albert.layers.heads import (
     MASKED_LOGIT,
     ConditionalSpanHead,
@@ -140,7 +140,8 @@ class AlbertQuestionAnswerer(AlbertTask, keras_hub.models.Task):
         self.dropout = dropout
 
     def _run_layers(self, inputs: Any, training: bool | None = None) -> Any:
-        tokens = self.backbone(inputs, training=training)["sequence_output"]
+        ids = backbone_inputs(self.backbone, inputs)
+        tokens = self.backbone(ids, training=training)["sequence_output"]
         masks = inputs["segment_ids"], inputs["padding_mask"]
         if self.head == "conditional":
             starts = inputs["start_positions"]
