@@ -31,6 +31,7 @@ RECIPES = (
 )
 _FORMATS = (
     *("keras-albert", "transformers", "sentence-transformers", "keras-hub", "google"),
+    *("model-garden", "tf-hub"),
 )
 
 

@@ -28,6 +28,7 @@ NEEDS_TENSORFLOW = {
     for pattern in (
         "serving/saved_model/[!_e]*.py",  # all but `export.py`
         "serving/write_litert.py",
+        "conversion/google/write_saved_model.py",
         "serving/session_program.py",
         "tasks/distribution/strategy_trainer.py",
         "text/tokenizer/graph_*.py",

@@ -1,11 +1,12 @@
 """Reading and writing checkpoints of other libraries."""
 
 from keras_albert.conversion.convert import Conversion, convert_checkpoint
-from keras_albert.conversion.google import (
+from keras_albert.conversion.google.format import (
     FIRST_ALBERT_ZH,
     GOOGLE,
     GOOGLE_BERT,
 )
+from keras_albert.conversion.google.garden_format import MODEL_GARDEN, TF_HUB
 from keras_albert.conversion.keras_hub import KERAS_HUB, KERAS_HUB_BERT
 from keras_albert.conversion.sentence_transformers import SENTENCE_TRANSFORMERS
 from keras_albert.conversion.transformers import BERT_FAMILY, TRANSFORMERS
@@ -20,6 +21,8 @@ for _format in (
     GOOGLE,
     GOOGLE_BERT,
     FIRST_ALBERT_ZH,
+    MODEL_GARDEN,
+    TF_HUB,
 ):
     register_format(_format)
 

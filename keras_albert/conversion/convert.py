@@ -70,7 +70,7 @@ def convert_checkpoint(
         source: As in `from_preset`.
         target: string or path. A directory that does not exist.
         to: string. "keras-albert", "transformers", "sentence-transformers",
-            "keras-hub" or "google".
+            "keras-hub", "google", "model-garden" or "tf-hub".
         task: string or `None`. The class to load it as, for instance
             "AlbertClassifier", or "AlbertBackbone". Defaults to `None`: the class of
             the checkpoint's head.

@@ -20,8 +20,11 @@ _CHECKPOINT_FILES = (
     *("*.weights.h5", "*.weights.json", "model*.safetensors*", "pytorch_model*"),
     *("base.json", "difference.safetensors"),
     "tf_model.h5",
-    *("*.ckpt*", "*.data-?????-of-?????"),
+    *("*.ckpt*", "*.data-?????-of-?????", "saved_model.pb", "fingerprint.pb"),
+    *("variables/variables.*", "assets/*.model", "assets/vocab*.txt"),
 )
+
+_GOOGLE_LAYOUTS = ("google", "model-garden", "tf-hub")
 
 
 class CheckpointExports:
@@ -108,28 +111,41 @@ class CheckpointExports:
         return self._export_checkpoint(chosen, directory, tokenizer)
 
     def export_to_google(
-        self, directory: str | os.PathLike[str], tokenizer: Any = None
+        self,
+        directory: str | os.PathLike[str],
+        tokenizer: Any = None,
+        layout: str = "google",
     ) -> Path:
-        """Write a TF1 checkpoint in the layout of google-research/albert.
+        """Write a checkpoint of TensorFlow, in the layout of Google's ALBERT or BERT.
 
-        `albert_config.json`, `model.ckpt-best.*` and `30k-clean.model`. Needs
-        TensorFlow, on any backend.
+        A model with BERT's sizes becomes a BERT. Needs TensorFlow, on any backend.
 
         Args:
             directory: string or path. The directory to write.
             tokenizer: An `AlbertTokenizer`. Defaults to `None`: the model's.
+            layout: string. `"google"`, a TF1 checkpoint of google-research;
+                `"model-garden"`, a `tf.train.Checkpoint` of an encoder, or of a masked
+                LM, of TensorFlow Model Garden; or `"tf-hub"`, a SavedModel with such an
+                encoder and its vocabulary in `assets`, for `hub.load`. Defaults to
+                `"google"`.
 
         Returns:
             The directory.
 
         Raises:
             ImportError: If TensorFlow is not installed.
-            ValueError: If google-research/albert lacks the model's head or activation,
-                or weights are quantized or not finite.
+            ValueError: If the layout lacks the model's head or activation, or weights
+                are quantized or not finite.
             NotADirectoryError: If `directory` is a file.
             FileExistsError: If it contains files of another checkpoint.
         """
-        chosen = get_format("google").for_model(self)
+        if layout not in _GOOGLE_LAYOUTS:
+            msg = (
+                f"`layout` is one of {', '.join(_GOOGLE_LAYOUTS)}. Received: layout="
+                f"{layout!r}"
+            )
+            raise ValueError(msg)
+        chosen = get_format(layout).for_model(self)
         return self._export_checkpoint(chosen, directory, tokenizer)
 
     def save(self, *args: Any, **kwargs: Any) -> None:

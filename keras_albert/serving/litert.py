@@ -12,7 +12,6 @@ from keras_albert.serving.tasks import (
     row_of,
     with_one_head,
 )
-from keras_albert.serving.tensorflow_process import run_in_tensorflow
 from keras_albert.tasks.base.task import AlbertTask
 from keras_albert.utils.arguments import check_positive
 from keras_albert.utils.atomic_files import (
@@ -21,6 +20,7 @@ from keras_albert.utils.atomic_files import (
     temporary_directory,
 )
 from keras_albert.utils.environment import check_packages
+from keras_albert.utils.tensorflow_process import run_in_tensorflow
 
 _QUANTIZATIONS = (None, "dynamic_int8", "fp16")
 

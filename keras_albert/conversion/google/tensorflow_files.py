@@ -5,9 +5,6 @@ names of attributes of Python objects, which depend on how an encoder was built.
 graph of the objects beside them also has the names of variables, which do not; those
 become google-research's here. A SavedModel has no config: the shapes of its weights
 tell the sizes.
-
-Source: `tf1_bert_checkpoint_converter_lib.py` and
-`tf2_albert_encoder_checkpoint_converter.py` of tf-models-official.
 """
 
 import re
@@ -20,7 +17,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from keras_albert.utils.environment import import_package
+from keras_albert.conversion.google.model_garden import (
+    ALBERT_LAYER,
+    google_name,
+    google_shape,
+    import_tensorflow,
+)
 from keras_albert.utils.reading import read_bytes, reading
 
 Array = npt.NDArray[Any]
@@ -33,45 +35,12 @@ _MOST_BYTES = 2**28
 
 _LOWERCASES = "do_lower_case/.ATTRIBUTES/VARIABLE_VALUE"
 _WORDS = "bert/embeddings/word_embeddings"
-_ALBERT = "bert/encoder/transformer/group_0/inner_group_0"
 _ALBERT_PARTS = ("attention_1/self/query/kernel", "ffn_1/intermediate/dense/bias")
 _BERT = "bert/encoder/layer_{}"
 _BERT_PARTS = ("attention/self/query/kernel", "intermediate/dense/bias")
 
 # The entry of a checkpoint with the graph of its objects.
 _OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
-
-# Model Garden's names of variables, and google-research's.
-_NAMES = {
-    "word_embeddings/embeddings": "bert/embeddings/word_embeddings",
-    "position_embedding/embeddings": "bert/embeddings/position_embeddings",
-    "type_embeddings/embeddings": "bert/embeddings/token_type_embeddings",
-    "embeddings/layer_norm": "bert/embeddings/LayerNorm",
-    "embedding_projection": "bert/encoder/embedding_hidden_mapping_in",
-    "pooler_transform": "bert/pooler/dense",
-    "bert/cls/predictions/transform/dense": "cls/predictions/transform/dense",
-    "bert/cls/predictions/transform/LayerNorm": "cls/predictions/transform/LayerNorm",
-    "bert/cls/predictions/output_bias/bias": "cls/predictions/output_bias",
-}
-# In a layer: their name, that of ALBERT and that of BERT.
-_IN_LAYER = {
-    theirs: (albert, bert)
-    for theirs, albert, bert in (
-        ("self_attention/query", "attention_1/self/query", "attention/self/query"),
-        ("self_attention/key", "attention_1/self/key", "attention/self/key"),
-        ("self_attention/value", "attention_1/self/value", "attention/self/value"),
-        (
-            "self_attention/attention_output",
-            "attention_1/output/dense",
-            "attention/output/dense",
-        ),
-        ("self_attention_layer_norm", "LayerNorm", "attention/output/LayerNorm"),
-        ("intermediate", "ffn_1/intermediate/dense", "intermediate/dense"),
-        ("output", "ffn_1/intermediate/output/dense", "output/dense"),
-        ("output_layer_norm", "LayerNorm_1", "output/LayerNorm"),
-    )
-}
-_LAYER = re.compile(r"(?:.+/)?transformer/(layer_\d+/)?(.+)/(\w+)")
 
 
 class StoredTensor(NamedTuple):
@@ -123,7 +92,7 @@ def find_tensors(prefix: Path) -> dict[str, StoredTensor]:
             return {key: StoredTensor(key, each, each) for key, each in shapes.items()}
         names = _google_names(reader.get_tensor(_OBJECT_GRAPH), shapes)
     return {
-        name: StoredTensor(key, shapes[key], _google_shape(name, shapes[key]))
+        name: StoredTensor(key, shapes[key], google_shape(name, shapes[key]))
         for key, name in names.items()
     }
 
@@ -149,7 +118,7 @@ def read_scalar(prefix: Path, key: str) -> Any:
 
 def write_tensors(prefix: Path, tensors: Mapping[str, Array]) -> None:
     """Write a checkpoint that `tf.train.load_checkpoint` reads."""
-    tf = _tensorflow()
+    tf = import_tensorflow()
     names = sorted(tensors)
     tf.raw_ops.SaveV2(
         prefix=str(prefix),
@@ -162,36 +131,14 @@ def write_tensors(prefix: Path, tensors: Mapping[str, Array]) -> None:
     (prefix.parent / "checkpoint").write_text(state, encoding="utf-8")
 
 
-def _tensorflow() -> Any:
-    # TensorFlow is needed on any Keras backend.
-    what = "A checkpoint of google-research/albert"
-    return import_package(what, "tensorflow", "tensorflow")
-
-
 @contextmanager
 def _reading(prefix: Path) -> Iterator[Any]:
-    tf = _tensorflow()
+    tf = import_tensorflow()
     remedy = (
         f"Copy or download `{prefix.name}.index` and `{prefix.name}.data-...` again."
     )
     with reading(f"{prefix}.index", remedy):
         yield tf.train.load_checkpoint(str(prefix))
-
-
-def _google_name(variable: str) -> str | None:
-    """Return google-research's name of a variable; `None` if it has none."""
-    found = _LAYER.fullmatch(variable)
-    if found and found[2] in _IN_LAYER:
-        albert, bert = _IN_LAYER[found[2]]
-        scope, part = f"bert/encoder/{found[1]}", bert
-        if found[1] is None:
-            scope, part = "bert/encoder/transformer/group_0/inner_group_0/", albert
-        return f"{scope}{part}/{found[3]}"
-    for theirs, ours in _NAMES.items():
-        # A layer has a scope of its own, a functional model has none.
-        if found := re.fullmatch(rf"(?:.+/)?{theirs}(/\w+)?", variable):
-            return f"{ours}{found[1] or ''}"
-    return None
 
 
 def _google_names(graph: bytes, shapes: Mapping[str, Shape]) -> dict[str, str]:
@@ -208,7 +155,7 @@ def _google_names(graph: bytes, shapes: Mapping[str, Shape]) -> dict[str, str]:
     for node in nodes:
         for attribute in node.attributes:
             key, variable = attribute.checkpoint_key, attribute.full_name
-            name = _google_name(variable)
+            name = google_name(variable)
             is_state = not shapes.get(key) or ".OPTIMIZER_SLOT" in key
             if is_state or (name is None and variable.startswith("bert/")):
                 continue
@@ -216,17 +163,6 @@ def _google_names(graph: bytes, shapes: Mapping[str, Shape]) -> dict[str, str]:
                 raise ValueError(f"it contains two variables {variable!r}")
             names[key] = name or key
     return names
-
-
-def _google_shape(name: str, shape: Shape) -> Shape:
-    """Return a weight's shape in google-research, where heads share an axis."""
-    if name.endswith("/kernel") and len(shape) == 3:
-        first, heads, last = shape
-        is_output = name.endswith("output/dense/kernel")
-        return (first * heads, last) if is_output else (first, heads * last)
-    if name.endswith("/bias") and len(shape) == 2:
-        return (shape[0] * shape[1],)
-    return shape
 
 
 def saved_model_config(directory: Path) -> dict[str, Any] | None:
@@ -240,7 +176,7 @@ def saved_model_config(directory: Path) -> dict[str, Any] | None:
     found = find_tensors(prefix)
     is_bert = f"{_BERT.format(0)}/{_BERT_PARTS[0]}" in found
     scope, parts = (
-        (_BERT.format(0), _BERT_PARTS) if is_bert else (_ALBERT, _ALBERT_PARTS)
+        (_BERT.format(0), _BERT_PARTS) if is_bert else (ALBERT_LAYER, _ALBERT_PARTS)
     )
     if _WORDS not in found or f"{scope}/{parts[0]}" not in found:
         return None

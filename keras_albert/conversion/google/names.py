@@ -58,6 +58,23 @@ _CONDITIONAL_SPANS = (
     WeightMapping("span_head/answerability/kernel", "answer_class/dense_1/kernel"),
 )
 
+# The names in a block: those of `DENSE_LAYERS`, and of the normalizations.
+ALBERT_LAYERS = (
+    (
+        *("attention_1/self/query", "attention_1/self/key", "attention_1/self/value"),
+        *("attention_1/output/dense", "ffn_1/intermediate/dense"),
+        "ffn_1/intermediate/output/dense",
+    ),
+    ("LayerNorm", "LayerNorm_1"),
+)
+BERT_LAYERS = (
+    (
+        *("attention/self/query", "attention/self/key", "attention/self/value"),
+        *("attention/output/dense", "intermediate/dense", "output/dense"),
+    ),
+    ("attention/output/LayerNorm", "output/LayerNorm"),
+)
+
 ALBERT = WeightMap(
     embeddings=(
         *(
@@ -76,12 +93,7 @@ ALBERT = WeightMap(
     pooler=_dense("pooler", "bert/pooler/dense"),
     block=name_blocks(
         "bert/encoder/transformer/group_{group}/inner_group_{inner}/",
-        (
-            *("attention_1/self/query", "attention_1/self/key"),
-            *("attention_1/self/value", "attention_1/output/dense"),
-            *("ffn_1/intermediate/dense", "ffn_1/intermediate/output/dense"),
-        ),
-        ("LayerNorm", "LayerNorm_1"),
+        *ALBERT_LAYERS,
         _dense,
         _norm,
     ),
@@ -103,20 +115,13 @@ ALBERT = WeightMap(
     ),
 )
 
-_BERT_LAYERS = (
-    (
-        *("attention/self/query", "attention/self/key", "attention/self/value"),
-        *("attention/output/dense", "intermediate/dense", "output/dense"),
-    ),
-    ("attention/output/LayerNorm", "output/LayerNorm"),
-)
 BERT = replace(
     ALBERT,
     projection=(),
-    block=name_blocks("bert/encoder/layer_{group}/", *_BERT_LAYERS, _dense, _norm),
+    block=name_blocks("bert/encoder/layer_{group}/", *BERT_LAYERS, _dense, _norm),
 )
 # The first generation, whose layers share one.
 ALBERT_ZH = replace(
     BERT,
-    block=name_blocks("bert/encoder/layer_shared/", *_BERT_LAYERS, _dense, _norm),
+    block=name_blocks("bert/encoder/layer_shared/", *BERT_LAYERS, _dense, _norm),
 )
