@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from keras_albert import AlbertBackbone, AlbertClassifier
+from keras_albert.conversion import convert_checkpoint
 from keras_albert.conversion.convert import peer_outputs, probe_batch
 from keras_albert.conversion.google.tensorflow_files import (
     find_checkpoint,
@@ -176,7 +177,7 @@ def test_an_encoder_computes_what_transformers_does(theirs, scope, tmp_path):
         np.testing.assert_allclose(found[name], value, rtol=0, atol=2e-5)
 
     again = tmp_path / "again"
-    ours.export_to_google(again, layout="model-garden")
+    convert_checkpoint(folder, again, "model-garden", with_vocabulary=False)
     prefix = find_checkpoint(again)
     stored, written = (
         read_tensors(each, lambda name: True)
