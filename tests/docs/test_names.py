@@ -16,9 +16,10 @@ PAGES = sorted(
     for pattern in ("README.md", "docs/**/*.md", "docs/tutorials/*.py")
     for path in ROOT.glob(pattern)
 )
-# Classes of transformers and KerasHub.
+# Classes of transformers, KerasHub and Model Garden.
 OF_OTHERS = re.compile(
     r"AlbertFor\w+|AlbertModel|AlbertConfig|AlbertTokenizerFast|AlbertPreTrainedModel"
+    r"|AlbertEncoder"
 )
 
 
