@@ -11,10 +11,7 @@ import nox
 # Examples that need no TensorFlow start in half the time where there is none.
 EXAMPLES = tuple(
     f"tests/examples/test_{name}.py"
-    for name in (
-        *("albert_tiny", "fill_mask", "ner", "pairs_and_choices"),
-        *("second_task", "squad"),
-    )
+    for name in ("albert_tiny", "second_task", "squad", "tasks")
 )
 # What computes nothing with the backend, or only through what the other tests hold,
 # runs on PyTorch alone, which is the quickest to start: many tests start programs.

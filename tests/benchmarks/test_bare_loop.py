@@ -3,7 +3,6 @@
 import argparse
 import importlib
 
-import keras
 import pytest
 
 PROGRAM = """
@@ -37,7 +36,6 @@ def test_losses_must_be_equal_and_change():
         check("float32", steps(9.0, 9.0), steps(9.0, 9.0))
 
 
-@pytest.mark.skipif(keras.config.backend() != "torch", reason="one backend shows it")
 def test_the_loop_trains_as_pretraining_does():
     arguments = argparse.Namespace(
         **{"size": "tiny", "precision": "float32", "clock": "cpu", "repeats": 1},

@@ -6,30 +6,16 @@ import signal
 import subprocess
 import sys
 
-import keras
 import pytest
 
 from keras_albert.pretraining import PretrainingBatches, PretrainingConfig, pretrain
 from keras_albert.training.run_folder import RunFolder
 from tests.pretraining.prepared_texts import write_prepared
 
-pytestmark = pytest.mark.skipif(
-    keras.config.backend() != "torch", reason="one backend shows it"
-)
+SIZES = {"num_layers": 1, "num_heads": 2, "embedding_dim": 8, "hidden_dim": 16}
 SETTINGS = {
-    "size": "tiny",
-    "backbone": {
-        "num_layers": 1,
-        "num_heads": 2,
-        "embedding_dim": 8,
-        "hidden_dim": 16,
-        "intermediate_dim": 32,
-    },
-    "steps": 8,
-    "batch_size": 16,
-    "log_every": 2,
-    "evaluate_every": 4,
-    "checkpoint_every": 4,
+    **{"size": "tiny", "backbone": SIZES | {"intermediate_dim": 32}, "steps": 8},
+    **{"batch_size": 16, "log_every": 2, "evaluate_every": 4, "checkpoint_every": 4},
 }
 
 

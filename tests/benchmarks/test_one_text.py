@@ -3,7 +3,6 @@
 import argparse
 import importlib
 
-import keras
 import numpy as np
 import pytest
 
@@ -41,7 +40,6 @@ def methods():
     return found
 
 
-@pytest.mark.skipif(keras.config.backend() != "torch", reason="one backend shows it")
 @pytest.mark.usefixtures("methods")
 @pytest.mark.parametrize("name", MEASURED)
 def test_a_method_is_compared(one_text, name, vocabulary, monkeypatch):
@@ -58,7 +56,6 @@ def test_a_method_is_compared(one_text, name, vocabulary, monkeypatch):
     assert one_text.summarize(found).startswith(f"one text: {name}: ")
 
 
-@pytest.mark.skipif(keras.config.backend() != "torch", reason="one backend shows it")
 @pytest.mark.parametrize("name", ["predict", "fill_mask"])
 def test_other_answers_are_not_measured(methods, tmp_path, name):
     peers, settings = map(importlib.import_module, ("peer_models", "settings"))

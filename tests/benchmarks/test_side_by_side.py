@@ -9,10 +9,6 @@ import sys
 import keras
 import pytest
 
-WITH_PYTORCH = pytest.mark.skipif(
-    keras.config.backend() != "torch", reason="one backend shows it"
-)
-
 
 def load(name):
     return importlib.import_module(name)
@@ -133,17 +129,11 @@ def small(monkeypatch):
     """Make the smallest size so small that a benchmark takes seconds."""
     from keras_albert.backbone.albert_backbone import MODEL_SIZES
 
-    sizes = {
-        "num_layers": 1,
-        "num_heads": 1,
-        "embedding_dim": 8,
-        "hidden_dim": 8,
-        "intermediate_dim": 8,
-    }
+    names = ("embedding_dim", "hidden_dim", "intermediate_dim")
+    sizes = {"num_layers": 1, "num_heads": 1} | dict.fromkeys(names, 8)
     monkeypatch.setitem(MODEL_SIZES, "tiny", sizes)
 
 
-@WITH_PYTORCH
 # KerasHub does not close the vocabulary file.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_a_comparison_runs_from_end_to_end(tmp_path, small, monkeypatch, capsys):
@@ -166,7 +156,6 @@ def test_a_comparison_runs_from_end_to_end(tmp_path, small, monkeypatch, capsys)
     assert "the better peer" in capsys.readouterr().out
 
 
-@WITH_PYTORCH
 def test_curves_over_length_and_depth(tmp_path, small, monkeypatch):
     words = ["long_inputs.py", "--size", "tiny", "--repeats", "1"]
     words += ["--lengths", "8", "16", "--depths", "1", "2"]
@@ -175,13 +164,8 @@ def test_curves_over_length_and_depth(tmp_path, small, monkeypatch):
     load("long_inputs").main()
     written = json.loads((tmp_path / "long_inputs_torch.json").read_text())
     assert [comparison["title"] for comparison in written["comparisons"]] == [
-        "Classifier: prediction of 2 x 8",
-        "Classifier: training step of 2 x 8",
-        "Classifier: prediction of 1 x 16",
-        "Classifier: training step of 1 x 16",
-        "Classifier: prediction of 4 x 8, 1 layers",
-        "Classifier: training step of 4 x 8, 1 layers",
-        "Classifier: prediction of 4 x 8, 2 layers",
-        "Classifier: training step of 4 x 8, 2 layers",
+        f"Classifier: {what} of {size}"
+        for size in ("2 x 8", "1 x 16", "4 x 8, 1 layers", "4 x 8, 2 layers")
+        for what in ("prediction", "training step")
     ]
     assert (tmp_path / "long_inputs_torch_curves.png").stat().st_size > 0

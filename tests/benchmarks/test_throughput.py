@@ -2,7 +2,6 @@
 
 import importlib
 
-import keras
 import pytest
 
 from keras_albert.layers import run_layers as onednn
@@ -20,7 +19,6 @@ SIZES = {
 }
 
 
-@pytest.mark.skipif(keras.config.backend() != "torch", reason="PyTorch counts")
 @pytest.mark.parametrize("length", [16, 64])
 def test_operations_are_those_that_pytorch_counts(length, monkeypatch):
     from torch.utils.flop_counter import FlopCounterMode

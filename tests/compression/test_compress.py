@@ -28,22 +28,20 @@ IDS = {
 
 def bert(num_layers=4, embedding_dim=16, num_groups=None, **kwargs):
     keras.utils.set_random_seed(3)
-    backbone = AlbertBackbone(
-        vocabulary_size=60,
-        num_layers=num_layers,
-        num_heads=2,
-        embedding_dim=embedding_dim,
-        hidden_dim=16,
-        intermediate_dim=32,
-        num_groups=num_groups or num_layers,
-        max_sequence_length=8,
-        **kwargs,
-    )
+    kwargs = {"num_groups": num_groups or num_layers, "max_sequence_length": 8} | kwargs
+    backbone = AlbertBackbone(60, num_layers, 2, embedding_dim, 16, 32, **kwargs)
     generator = np.random.default_rng(5)
     for weight in backbone.weights:
         noise = generator.normal(0, 0.1, weight.shape)
         weight.assign(ops.convert_to_numpy(weight) + noise)
     return backbone
+
+
+def assert_equal(found, expected, atol=0.0):
+    """The weights of two models or layers are equal."""
+    pairs = zip(found.weights, expected.weights, strict=True)
+    for pair in pairs:
+        np.testing.assert_allclose(*map(ops.convert_to_numpy, pair), rtol=0, atol=atol)
 
 
 def outputs(model):
@@ -79,10 +77,7 @@ def test_a_group_starts_as_its_last_layer():
     old = bert()
     new = compress(old, num_groups=2)
     for block, place in zip(new.encoder.blocks, (1, 3), strict=True):
-        for ours, theirs in zip(
-            block.get_weights(), old.encoder.blocks[place].get_weights(), strict=True
-        ):
-            np.testing.assert_array_equal(ours, theirs)
+        assert_equal(block, old.encoder.blocks[place])
 
 
 @pytest.mark.parametrize("num_groups", [1, 2, 4])
@@ -133,10 +128,7 @@ def test_adapters_learn_in_the_compiled_loop():
 def test_adapters_stay_as_they_are_with_narrower_embeddings():
     old = compress(bert(), num_groups=2, adapter_rank=2)
     new = compress(old, embedding_dim=8)
-    for ours, theirs in zip(new.encoder.weights, old.encoder.weights, strict=True):
-        np.testing.assert_array_equal(
-            ops.convert_to_numpy(ours), ops.convert_to_numpy(theirs)
-        )
+    assert_equal(new.encoder, old.encoder)
 
 
 def test_fewer_layers_keep_the_first_and_the_last():
@@ -144,10 +136,7 @@ def test_fewer_layers_keep_the_first_and_the_last():
     new = compress(old, num_layers=3)
     assert (new.num_layers, new.num_groups) == (3, 3)
     for place, block in zip((0, 2, 5), new.encoder.blocks, strict=True):
-        np.testing.assert_array_equal(
-            ops.convert_to_numpy(block.key.kernel),
-            ops.convert_to_numpy(old.encoder.blocks[place].key.kernel),
-        )
+        assert_equal(block.key, old.encoder.blocks[place].key)
 
 
 @pytest.mark.parametrize("embedding_dim", [16, 12])
@@ -189,12 +178,8 @@ def test_a_task_keeps_its_labels_and_its_head():
     new = compress(task, num_groups=2)
     assert type(new) is AlbertClassifier
     assert new.labels == task.labels
-    names = [w.path for w in new.weights]
-    assert "logits/kernel" in " ".join(names)
-    old_head, new_head = (
-        ops.convert_to_numpy(m.get_layer("logits").kernel) for m in (task, new)
-    )
-    np.testing.assert_array_equal(old_head, new_head)
+    assert "logits/kernel" in " ".join(weight.path for weight in new.weights)
+    assert_equal(new.get_layer("logits"), task.get_layer("logits"))
     assert new.predict(IDS, verbose=0).shape == (2, 2)
 
 
@@ -267,10 +252,7 @@ def test_a_sentence_piece_vocabulary_for_a_word_piece(tiny_proto, tmp_path, as_p
     assert new.fill_mask("the [MASK].")
     # Back to the same vocabulary nothing changes, whatever its kind.
     again = compress(new, vocabulary=new.preprocessor)
-    for ours, theirs in zip(again.weights, new.weights, strict=True):
-        np.testing.assert_allclose(
-            ops.convert_to_numpy(ours), ops.convert_to_numpy(theirs), atol=1e-7
-        )
+    assert_equal(again, new, atol=1e-7)
 
 
 @pytest.mark.parametrize(

@@ -83,30 +83,32 @@ def as_google(directory):
     backbone.export_to_google(directory)
 
 
+def edit(path, *keys, **changes):
+    """Change values of a part of a JSON file."""
+    content = part = json.loads(path.read_text())
+    for key in keys:
+        part = part[key]
+    part |= changes
+    path.write_text(json.dumps(content))
+
+
+KEYS = {"vocabulary_size": "vocab_size", "hidden_dim": "hidden_size"}
+KEYS |= {"num_layers": "num_hidden_layers", "num_inner_repetitions": "inner_group_num"}
+
+
 @pytest.mark.parametrize("convert", [as_torch, as_keras_hub, as_google])
-@pytest.mark.parametrize(
-    "name", ["vocabulary_size", "hidden_dim", "num_layers", "num_inner_repetitions"]
-)
+@pytest.mark.parametrize("name", KEYS)
 def test_they_are_refused_in_every_format(checkpoint, convert, name):
     convert(checkpoint)
-    keys = {
-        "vocabulary_size": "vocab_size",
-        "hidden_dim": "hidden_size",
-        "num_layers": "num_hidden_layers",
-        "num_inner_repetitions": "inner_group_num",
-    }
     files = list(checkpoint.glob("*config.json"))
     (path,) = [path for path in files if path.name != "tokenizer_config.json"]
-    config = json.loads(path.read_text())
+    value = TINY.get(name, 1) * 10**6
     if convert is as_keras_hub:
-        config["config"][name] *= 10**6
+        edit(path, "config", **{name: value})
         # `task.json` must agree.
-        task = json.loads((checkpoint / "task.json").read_text())
-        task["config"]["backbone"]["config"][name] *= 10**6
-        (checkpoint / "task.json").write_text(json.dumps(task))
+        edit(checkpoint / "task.json", "config", "backbone", "config", **{name: value})
     else:
-        config[keys[name]] *= 10**6
-    path.write_text(json.dumps(config))
+        edit(path, **{KEYS[name]: value})
     message = "describes a model of at least|may be 1000 at most"
     for load_weights in (True, False):
         with pytest.raises(ValueError, match=message):
@@ -115,20 +117,15 @@ def test_they_are_refused_in_every_format(checkpoint, convert, name):
 
 def test_classes_of_keras_hub_are_bounded(checkpoint):
     as_keras_hub(checkpoint)
-    path = checkpoint / "task.json"
-    task = json.loads(path.read_text())
-    task["config"]["num_classes"] = 10**8
-    path.write_text(json.dumps(task))
+    edit(checkpoint / "task.json", "config", num_classes=10**8)
     with pytest.raises(ValueError, match="describes a model of at least 1,600,000,000"):
         AlbertClassifier.from_preset(checkpoint, preprocessor=None)
 
 
 def test_files_that_contradict_each_other_are_refused(checkpoint):
     as_keras_hub(checkpoint)
-    path = checkpoint / "task.json"
-    task = json.loads(path.read_text())
-    task["config"]["backbone"]["config"]["num_layers"] = TINY["num_layers"] + 1
-    path.write_text(json.dumps(task))
+    more = {"num_layers": TINY["num_layers"] + 1}
+    edit(checkpoint / "task.json", "config", "backbone", "config", **more)
     with pytest.raises(ValueError, match=r"task\.json and config\.json .*`num_layers`"):
         AlbertBackbone.from_preset(checkpoint)
 

@@ -15,7 +15,7 @@ from keras_albert import (
     AlbertTextEmbedderPreprocessor,
     AlbertTokenizer,
 )
-from tests.foreign_models import TINY, change_config
+from tests.foreign_models import TINY
 from tests.random_weights import fill_weights
 
 pytest.importorskip("sentence_transformers")
@@ -138,54 +138,39 @@ def _add_dense(folder):
     path.write_text(json.dumps(modules))
 
 
+def _changed(name, **changes):
+    return lambda folder: _change(folder / name, **changes)
+
+
+POOLING, SETTINGS = "1_Pooling/config.json", "config_sentence_transformers.json"
+OUTSIDE = '[{"path": "../x", "type": "a.Transformer"}]'
+
+
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
         (_add_dense, r"modules.json has the modules.*no Dense"),
         (
-            lambda folder: _change(
-                folder / "1_Pooling/config.json", pooling_mode="weightedmean"
-            ),
+            _changed(POOLING, pooling_mode="weightedmean"),
             r"`pooling_mode` in .*1_Pooling/config.json.*cls, mean, max",
         ),
+        (_changed(POOLING, include_prompt=False), "`include_prompt`"),
         (
-            lambda folder: _change(
-                folder / "1_Pooling/config.json", include_prompt=False
-            ),
-            "`include_prompt`",
-        ),
-        (
-            lambda folder: _change(
-                folder / "1_Pooling/config.json", pooling_mode_cls_token=True
-            ),
+            _changed(POOLING, pooling_mode_cls_token=True),
             r"`pooling_mode`.*\['cls', 'mean'\]",
         ),
+        (_changed(SETTINGS, truncate_dim=8), "`truncate_dim`"),
+        (_changed(SETTINGS, default_prompt_name="x"), "`default_prompt_name`.*query"),
         (
-            lambda folder: _change(
-                folder / "config_sentence_transformers.json", truncate_dim=8
-            ),
-            "`truncate_dim`",
-        ),
-        (
-            lambda folder: _change(
-                folder / "config_sentence_transformers.json", default_prompt_name="x"
-            ),
-            r"`default_prompt_name`.*query",
-        ),
-        (
-            lambda folder: _change(
-                folder / "sentence_bert_config.json", max_seq_length=0
-            ),
+            _changed("sentence_bert_config.json", max_seq_length=0),
             "`max_seq_length`.*above 0",
         ),
         (
-            lambda folder: (folder / "modules.json").write_text(
-                '[{"path": "../x", "type": "a.Transformer"}]'
-            ),
+            lambda folder: (folder / "modules.json").write_text(OUTSIDE),
             r"modules.json.*'../x' is outside",
         ),
-        (lambda folder: change_config(folder, model_type="mpnet"), "'mpnet'.*relative"),
-        (lambda folder: change_config(folder, pad_token_id=3), r"pad_token_id=3.*id 0"),
+        (_changed("config.json", model_type="mpnet"), "'mpnet'.*relative"),
+        (_changed("config.json", pad_token_id=3), r"pad_token_id=3.*id 0"),
     ],
 )
 def test_what_the_embedder_does_not_have_is_refused(folder, tmp_path, damage, message):

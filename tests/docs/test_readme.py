@@ -17,12 +17,8 @@ from keras_albert.presets import BUILTIN_PRESETS
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 SIZES = {
-    "vocabulary_size": 50,
-    "num_layers": 3,
-    "num_heads": 2,
-    "embedding_dim": 6,
-    "hidden_dim": 8,
-    "intermediate_dim": 20,
+    **{"vocabulary_size": 50, "num_layers": 3, "num_heads": 2},
+    **{"embedding_dim": 6, "hidden_dim": 8, "intermediate_dim": 20},
 }
 
 

@@ -1,26 +1,17 @@
 """The tutorials have Keras' format, so that keras.io can take each file unchanged."""
 
 import ast
-import datetime
 import itertools
 import re
 from pathlib import Path
 
 import pytest
+import tutobook
 
 TUTORIALS = sorted((Path(__file__).parents[2] / "docs" / "tutorials").glob("*.py"))
 
-HEADER = (
-    "Title",
-    "Author",
-    "Date created",
-    "Last modified",
-    "Description",
-    "Accelerator",
-)
 # Variables of Keras.
 OTHER_VARIABLES = {"KERAS_BACKEND"}
-QUOTES = '"""'
 # Keras counts lines that are neither blank nor a comment, Markdown included in neither.
 MAX_LINES_OF_CODE = 400
 MAX_TEXT_WIDTH = 88
@@ -31,26 +22,11 @@ def text(request):
     return request.param.read_text(encoding="utf-8")
 
 
-def split_cells(text):
-    """Return (kind, lines) of each cell; the kind of Markdown without a name is ""."""
-    cells = [("code", [])]
-    for line in text.splitlines():
-        if not line.startswith(QUOTES):
-            cells[-1][1].append(line)
-        elif cells[-1][0] == "code":
-            cells.append((line.removeprefix(QUOTES), []))
-        else:
-            assert line == QUOTES, f"a cell ends with more than quotation marks: {line}"
-            cells.append(("code", []))
-    assert cells[-1][0] == "code", "the last cell does not end"
-    return [(kind, lines) for kind, lines in cells if any(map(str.strip, lines))]
-
-
 def prose(text):
     """Return the lines of Markdown cells outside of the header and of fenced code."""
     lines, is_fenced = [], False
-    for kind, cell in split_cells(text)[1:]:
-        for line in cell if kind == "" else ():
+    for cell in tutobook.split_cells(text)[1:]:
+        for line in cell.source.splitlines() if cell.kind == "markdown" else ():
             is_fence = line.lstrip().startswith("```")
             is_fenced ^= is_fence
             if not (is_fence or is_fenced):
@@ -58,43 +34,34 @@ def prose(text):
     return lines
 
 
-def test_there_are_tutorials():
-    assert len(TUTORIALS) >= 14
-
-
 def test_header(text):
     lines = text.splitlines()
-    assert lines[0] == QUOTES
-    assert lines[len(HEADER) + 1] == QUOTES
-    names, values = zip(
-        *(line.split(": ", 1) for line in lines[1 : len(HEADER) + 1]), strict=True
-    )
-    assert names == HEADER
-    values = dict(zip(names, values, strict=True))
+    assert lines[0] == lines[len(tutobook.HEADER) + 1] == tutobook.QUOTES
+    values = tutobook.read_header(text)
+    assert tuple(values) == tutobook.HEADER
     assert values["Author"] == "keras_albert authors"
-    created, modified = (
-        datetime.datetime.strptime(values[name], "%Y/%m/%d").date()
-        for name in ("Date created", "Last modified")
-    )
-    assert created <= modified
-    description = values["Description"]
-    assert description[0].isupper()
-    assert description.endswith(".")
-    assert len(description) <= 100
+    # "2026/11/23" as a text is in the order of dates.
+    dates = values["Date created"], values["Last modified"]
+    assert all(re.fullmatch(r"\d{4}/\d\d/\d\d", date) for date in dates)
+    assert sorted(dates) == list(dates)
+    assert re.fullmatch(r"[A-Z].{,98}\.", values["Description"])
     assert values["Accelerator"] in ("GPU", "TPU", "None")
 
 
 def test_cells(text):
-    kinds = [kind for kind, _ in split_cells(text)]
-    assert set(kinds) <= {"code", "", "shell", "invisible"}
-    assert "code" in kinds
+    code = [cell.source for cell in tutobook.split_cells(text) if cell.kind == "code"]
+    lines = [line for source in code for line in source.splitlines()]
+    counted = [line for line in lines if line.strip() and line.lstrip()[0] != "#"]
+    assert 0 < len(counted) <= MAX_LINES_OF_CODE
+    # It installs nothing.
+    assert not [line for line in lines if re.match(r"\s*[!%]|.*pip install", line)]
     # A string on one line, or one that is not at the left, is no cell for Keras.
     for node in ast.parse(text).body:
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             assert isinstance(node.value.value, str)
             source = ast.get_source_segment(text, node).splitlines()
-            assert source[0].removeprefix(QUOTES) in ("", "shell", "invisible")
-            assert source[-1] == QUOTES
+            assert source[0].removeprefix(tutobook.QUOTES) in ("", "shell", "invisible")
+            assert source[-1] == tutobook.QUOTES
 
 
 def test_sections(text):
@@ -128,28 +95,12 @@ def test_variables_are_described(text):
 
 
 def test_no_variable_of_the_list_is_unknown():
+    assert len(TUTORIALS) >= 14
     index = (TUTORIALS[0].parent / "index.md").read_text(encoding="utf-8")
     code = "".join(path.read_text(encoding="utf-8") for path in TUTORIALS)
     listed = set(re.findall(r"`(TUTORIAL_\w+)`", index))
     assert "TUTORIAL_MESSAGES" in listed
     assert not {name for name in listed if f'environ.get("{name}"' not in code}
-
-
-def test_lines_of_code(text):
-    code = [
-        line
-        for kind, lines in split_cells(text)
-        for line in lines
-        if kind == "code" and line.strip() and not line.lstrip().startswith("#")
-    ]
-    assert len(code) <= MAX_LINES_OF_CODE
-
-
-def test_code_installs_nothing(text):
-    for kind, lines in split_cells(text):
-        if kind == "code":
-            assert not [line for line in lines if re.match(r"\s*[!%]", line)]
-            assert "pip install" not in "\n".join(lines)
 
 
 def test_text(text):

@@ -69,9 +69,8 @@ def start(monkeypatch):
 
 
 def submit(batches, body):
-    return batches.submit(
-        body if isinstance(body, bytes) else json.dumps(body).encode()
-    )
+    body = body if isinstance(body, bytes) else json.dumps(body).encode()
+    return batches.submit(body)
 
 
 def ask(started, *bodies):
@@ -95,11 +94,8 @@ def ids(*rows):
 
 def test_requests_with_the_same_number_share_a_call(start):
     bodies = [
-        {
-            "signature_name": "serve_early",
-            "inputs": {"text": [name], "patience": patience},
-        }
-        for name, patience in (("a", 1), ("b", 2), ("c", 1))
+        {"signature_name": "serve_early", "inputs": {"text": [name], "patience": n}}
+        for name, n in (("a", 1), ("b", 2), ("c", 1))
     ]
     _, calls = ask(start(), *bodies)
     assert calls == [("serve_early 1", [b"a", b"c"]), ("serve_early 2", [b"b"])]
@@ -128,13 +124,8 @@ def test_requests_that_wait_share_a_call_and_have_their_own_answers(start):
 def test_an_error_is_that_of_its_request(start):
     futures, calls = ask(
         start(rows=2, characters=10),
-        text("a"),
-        b"{",
-        text("poison"),
-        text("b", "c", "d"),
-        text("b" * 11),
-        text("e", signature="none"),
-        text("f"),
+        *(text("a"), b"{", text("poison"), text("b", "c", "d"), text("b" * 11)),
+        *(text("e", signature="none"), text("f")),
     )
     errors = [future.exception() for future in futures]
     assert [json.loads(futures[at].result()) for at in (0, 6)] == [
@@ -146,12 +137,8 @@ def test_an_error_is_that_of_its_request(start):
         assert isinstance(error, ValueError)
         assert expected in str(error)
     # The batch with the text that the model refuses, and then each alone.
-    assert [rows for _, rows in calls] == [
-        [b"a", b"poison", b"f"],
-        [b"a"],
-        [b"poison"],
-        [b"f"],
-    ]
+    alone = [[b"a"], [b"poison"], [b"f"]]
+    assert [rows for _, rows in calls] == [[b"a", b"poison", b"f"], *alone]
 
 
 @pytest.mark.parametrize(
@@ -219,15 +206,11 @@ def test_cancelled_requests_are_not_computed(start):
 def test_requests_of_many_threads_have_their_own_answers(start):
     batches, model = start()
     model.released.set()
-    bodies = [text(f"{number}") for number in range(300)]
+    names = [str(number) for number in range(300)]
     with ThreadPoolExecutor(8) as threads:
-        answers = list(
-            threads.map(lambda body: submit(batches, body).result(60), bodies)
-        )
-    assert answers == [
-        json.dumps({"predictions": [f"serving_default {str(n).encode()}"]})
-        for n in range(300)
-    ]
-    assert sorted(row for _, rows in model.calls for row in rows) == sorted(
-        [b"first", *(str(n).encode() for n in range(300))]
-    )
+        futures = threads.map(lambda name: submit(batches, text(name)), names)
+        answers = [json.loads(future.result(60)) for future in futures]
+    expected = [f"serving_default {name.encode()}" for name in names]
+    assert answers == [{"predictions": [each]} for each in expected]
+    rows = sorted(row for _, rows in model.calls for row in rows)
+    assert rows == sorted([b"first", *(name.encode() for name in names)])

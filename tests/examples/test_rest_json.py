@@ -19,6 +19,8 @@ SIGNATURES = {
     "early": Signature({"text": TEXT, "patience": TensorSpec("int32", ())}, {}),
 }
 
+CHOOSE, TOKENS = {"signature_name": "choose"}, {"signature_name": "tokens"}
+
 
 def read(**body):
     return read_rest_request(json.dumps(body), SIGNATURES)
@@ -95,20 +97,14 @@ def test_one_input_needs_no_name():
         ({"signature_name": ["a"], "inputs": ["a"]}, r"no signature \['a'\]"),
         ({"signature_name": "choose", "instances": ["a"]}, "Row 0 needs: question, ch"),
         (
-            {"signature_name": "choose", "instances": [{"question": "a"}]},
+            CHOOSE | {"instances": [{"question": "a"}]},
             "Row 0 needs: question, choices. Received: question",
         ),
-        (
-            {
-                "signature_name": "choose",
-                "inputs": {"question": [], "choices": [["a"]]},
-            },
-            "as many rows",
-        ),
-        ({"signature_name": "tokens", "inputs": [[1], [2, 3]]}, "alike in length"),
-        ({"signature_name": "tokens", "inputs": [[1.5]]}, "values of int32"),
-        ({"signature_name": "tokens", "inputs": [[True]]}, "values of int32"),
-        ({"signature_name": "tokens", "inputs": [[2**31]]}, "values of int32"),
+        (CHOOSE | {"inputs": {"question": [], "choices": [["a"]]}}, "as many rows"),
+        (TOKENS | {"inputs": [[1], [2, 3]]}, "alike in length"),
+        (TOKENS | {"inputs": [[1.5]]}, "values of int32"),
+        (TOKENS | {"inputs": [[True]]}, "values of int32"),
+        (TOKENS | {"inputs": [[2**31]]}, "values of int32"),
         ({"signature_name": "numbers", "inputs": ["a"]}, "values of float32"),
     ],
 )
@@ -152,16 +148,10 @@ def test_answers():
         ({"inputs": {"text": ["é" * 6]}}, "a text of 6 characters"),
         ({"instances": [{"b64": "YWFhYWFh"}]}, "a text of 6 characters"),
         (
-            {
-                "signature_name": "choose",
-                "instances": [{"question": "", "choices": ["a", "a" * 6]}],
-            },
+            CHOOSE | {"instances": [{"question": "", "choices": ["a", "a" * 6]}]},
             "`choices` holds a text of 6 characters",
         ),
-        (
-            {"signature_name": "tokens", "instances": [{"token_ids": [1]}] * 4},
-            "`token_ids` has 4 rows",
-        ),
+        (TOKENS | {"instances": [{"token_ids": [1]}] * 4}, "`token_ids` has 4 rows"),
     ],
 )
 def test_rows_and_characters_are_bounded_if_asked(body, words):

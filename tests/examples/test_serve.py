@@ -26,6 +26,7 @@ if keras.config.backend() != "torch":
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "serve.py"
 SERVER = {}
+TOO_LONG = {f"{x}": [[1] * 65] for x in ("token_ids", "segment_ids", "padding_mask")}
 TEXTS = ["where is my parcel?", "", "naïve CAFÉ 🙂", "you charged me twice " * 50]
 
 
@@ -89,9 +90,8 @@ def expected(url, output):
 
 def ask(url, body=None):
     """Return the status and the JSON of the response."""
-    data = (
-        body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
-    )
+    is_ready = body is None or isinstance(body, bytes)
+    data = body if is_ready else json.dumps(body).encode()
     try:
         with urllib.request.urlopen(url, data) as response:  # noqa: S310  (our own)
             return response.status, json.loads(response.read())
@@ -109,18 +109,16 @@ def test_rows(url, expected):
     status, answer = ask(f"{url}:predict", {"instances": [{"text": t} for t in TEXTS]})
     rows = answer["predictions"]
     assert status == 200
-    assert_answers(
-        [row["label"] for row in rows], [row["score"] for row in rows], expected
-    )
+    labels, scores = ([row[key] for row in rows] for key in ("label", "score"))
+    assert_answers(labels, scores, expected)
     assert ask(f"{url}/versions/1:predict", {"instances": TEXTS}) == (200, answer)
 
 
 def test_requests_at_the_same_time_have_their_own_answers(url, expected):
     bodies = [{"instances": [text]} for text in TEXTS] + [{"instances": [1]}]
     with ThreadPoolExecutor(3) as clients:
-        answers = list(
-            clients.map(lambda body: ask(f"{url}:predict", body), bodies * 8)
-        )
+        called = clients.map(lambda body: ask(f"{url}:predict", body), bodies * 8)
+        answers = list(called)
     assert [status for status, _ in answers] == [200, 200, 200, 200, 400] * 8
     for number, (_, answer) in enumerate(answers):
         if (place := number % 5) < len(TEXTS):
@@ -134,17 +132,12 @@ def test_status_and_metadata(url):
     assert answer["model_version_status"][0]["state"] == "AVAILABLE"
     status, answer = ask(f"{url}/versions/1/metadata")
     assert status == 200
-    assert answer["model_spec"] == {
-        "name": "model",
-        "signature_name": "",
-        "version": "1",
-    }
+    spec = {"name": "model", "signature_name": "", "version": "1"}
+    assert answer["model_spec"] == spec
     signatures = answer["metadata"]["signature_def"]["signature_def"]
     text = signatures["serving_default"]["inputs"]["text"]
-    assert (text["dtype"], text["tensor_shape"]["dim"][0]["size"]) == (
-        "DT_STRING",
-        "-1",
-    )
+    assert text["dtype"] == "DT_STRING"
+    assert text["tensor_shape"]["dim"][0]["size"] == "-1"
 
 
 @pytest.mark.parametrize(
@@ -156,17 +149,7 @@ def test_status_and_metadata(url):
         (":predict", {"instances": [1]}, 400),
         (":predict", {"inputs": {"question": ["a"]}}, 400),
         (":predict", {"signature_name": "none", "instances": ["a"]}, 400),
-        (
-            ":predict",
-            {
-                "signature_name": "serve_tokens",
-                "inputs": {
-                    name: [[1] * 65]
-                    for name in ("token_ids", "segment_ids", "padding_mask")
-                },
-            },
-            400,
-        ),
+        (":predict", {"signature_name": "serve_tokens", "inputs": TOO_LONG}, 400),
         ("/versions/2:predict", {"instances": ["a"]}, 404),
         ("s:predict", {"instances": ["a"]}, 404),
         (":classify", {"examples": []}, 404),

@@ -87,8 +87,10 @@ def test_a_handle_to_push_to_names_a_user_and_a_model(handle, capsys):
     assert ("--revision" in error.splitlines()[-1]) == ("@" in handle)
 
 
-MISSING = {
-    "exits a no.tsv": "`dev`: there is no file no.tsv",
+FINETUNE = "finetune masked-lm --train b --dev b --output done"
+TUNE = "finetune regression --dev b --train"
+REFUSED = {
+    "exits a no.tsv": "`dev`: there is no file no.tsv. Correct the name.",
     "finetune regression --train b --dev no --output c": "`--dev`: there is no file no",
     "predict no.onnx b": "`model`: there is no file no.onnx",
     "predict a no": "`file`: there is no file no",
@@ -96,59 +98,18 @@ MISSING = {
     "push b hf://me/model": "`directory`: there is no directory b",
     "pretrain --config no": "`--config`: there is no file no",
     "verify b": "`directory`: there is no directory b",
-}
-
-
-@pytest.mark.parametrize("line", MISSING)
-def test_a_missing_file_is_named_before_the_imports(line, monkeypatch, capsys):
-    monkeypatch.setattr(module, "import_module", None)
-    assert run_command(line.split()) == 1
-    expected = f"keras-albert {line.split()[0]}: {MISSING[line]}. Correct the name.\n"
-    assert capsys.readouterr().err == expected
-
-
-@pytest.mark.parametrize(
-    ("line", "there"),
-    [
-        ("predict a b --output b", "b"),
-        ("predict a b --output a", "a"),
-        ("convert a a --to google", "a"),
-        ("export a b", "b"),
-    ],
-)
-def test_an_output_that_exists_is_named_before_the_imports(
-    line, there, monkeypatch, capsys
-):
-    monkeypatch.setattr(module, "import_module", None)
-    assert run_command(line.split()) == 1
-    shown = capsys.readouterr().err
-    assert shown.startswith(f"keras-albert {line.split()[0]}: {there} is there already")
-    assert ("--overwrite" in shown) == line.startswith("export")
-
-
-ELSEWHERE = {
-    "convert a s3://b/new --to google": "`target`: s3://b/new",
-    "exits a gs://b/dev.tsv": "`dev`: gs://b/dev.tsv",
-    "export a gs://b/m.onnx": "`path`: gs://b/m.onnx",
-    "finetune regression --train b --dev b --output gs://b/c": "`--output`: gs://b/c",
-    "finetune regression --train hf://b --dev b --output c": "`--train`: hf://b",
-    "predict gs://b/m.onnx b": "`model`: gs://b/m.onnx",
-    "predict a b --output gs://b/c": "`--output`: gs://b/c",
-    "pretrain --config gs://b/c": "`--config`: gs://b/c",
-    "verify gs://b": "`directory`: gs://b",
-}
-
-
-@pytest.mark.parametrize("line", ELSEWHERE)
-def test_a_remote_path_is_named_before_the_imports(line, monkeypatch, capsys):
-    monkeypatch.setattr(module, "import_module", None)
-    assert run_command(line.split()) == 1
-    expected = f"keras-albert {line.split()[0]}: {ELSEWHERE[line]} is not a path of"
-    assert capsys.readouterr().err.startswith(expected)
-
-
-FINETUNE = "finetune masked-lm --train b --dev b --output done"
-UNFIT = {
+    "convert a s3://b/new --to google": "`target`: s3://b/new is not a path of",
+    "exits a gs://b/dev.tsv": "`dev`: gs://b/dev.tsv is not a path of",
+    "export a gs://b/m.onnx": "`path`: gs://b/m.onnx is not a path of",
+    f"{TUNE} b --output gs://b/c": "`--output`: gs://b/c is not a path of",
+    f"{TUNE} hf://b --output c": "`--train`: hf://b is not a path of",
+    "predict gs://b/m.onnx b": "`model`: gs://b/m.onnx is not a path of",
+    "predict a b --output gs://b/c": "`--output`: gs://b/c is not a path of",
+    "pretrain --config gs://b/c": "`--config`: gs://b/c is not a path of",
+    "verify gs://b": "`directory`: gs://b is not a path of",
+    "predict a b --output b": "b is there already",
+    "predict a b --output a": "a is there already",
+    "convert a a --to google": "a is there already",
     FINETUNE: "done/preset already exists: the run is finished.",
     "pretrain --output done": "done/preset already exists: the run is finished.",
     f"{FINETUNE} --exits": "A model for masked-lm has no exits",
@@ -158,15 +119,22 @@ UNFIT = {
 }
 
 
-@pytest.mark.parametrize("line", UNFIT)
-def test_options_that_do_not_fit_are_named_before_the_imports(
-    line, tmp_path, monkeypatch, capsys
-):
+@pytest.mark.parametrize("line", REFUSED)
+def test_what_cannot_be_is_said_before_the_imports(line, tmp_path, monkeypatch, capsys):
     (tmp_path / "done" / "preset").mkdir(parents=True)
     monkeypatch.setattr(module, "import_module", None)
     assert run_command(line.split()) == 1
-    shown = capsys.readouterr().err
-    assert shown.startswith(f"keras-albert {line.split()[0]}: {UNFIT[line]}")
+    expected = f"keras-albert {line.split()[0]}: {REFUSED[line]}"
+    assert capsys.readouterr().err.startswith(expected)
+
+
+def test_export_has_an_option_for_an_output_that_exists(monkeypatch, capsys):
+    monkeypatch.setattr(module, "import_module", None)
+    for line in ("export a b", "predict a b --output b"):
+        assert run_command(line.split()) == 1
+        shown = capsys.readouterr().err
+        assert shown.startswith(f"keras-albert {line.split()[0]}: b is there already")
+        assert ("--overwrite" in shown) == line.startswith("export")
 
 
 @pytest.mark.parametrize(
@@ -188,9 +156,7 @@ def test_an_output_that_may_exist_is_no_error(line, monkeypatch):
         ("jax", "The backend jax is not installed. Install it, or set KERAS_BACKEND=t"),
     ],
 )
-def test_a_backend_that_cannot_be_is_named_before_the_imports(
-    backend, words, monkeypatch, capsys
-):
+def test_a_backend_that_cannot_be_is_named(backend, words, monkeypatch, capsys):
     monkeypatch.setenv("KERAS_BACKEND", backend)
     monkeypatch.setattr(module, "import_module", None)
     monkeypatch.setattr(module, "find_spec", lambda name: None if name == "jax" else 1)
@@ -228,9 +194,7 @@ def test_a_signal_is_a_line_and_a_status(number, status, monkeypatch, capsys):
     assert capsys.readouterr().err == "keras-albert verify: stopped\n"
 
 
-def test_arguments_that_tell_runs_apart_do_not_hold_how_errors_look(
-    tmp_path, monkeypatch
-):
+def test_runs_do_not_differ_by_how_errors_look(tmp_path, monkeypatch):
     kept = []
     monkeypatch.setattr(predict, "run", lambda a: kept.append(predict._settings(a)))
     (tmp_path / "a.txt").write_text("a")

@@ -13,12 +13,28 @@ import pytest
 from keras_albert_cli import run_program as module
 from keras_albert_cli.run_program import describe_error, name_options, run_program
 
+_MAIN = "import sys; from keras_albert_cli import main; sys.exit(main())"
+
+
+signals = pytest.mark.parametrize(
+    ("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)]
+)
+
 
 def raising(error):
     def run():
         raise error
 
     return run
+
+
+_REPORT = "--debug shows where; please report it"
+_FULL = "No space left on device"
+_ROOM = f"{_FULL}. Free some space, or write elsewhere"
+
+
+class SafetensorError(Exception):
+    pass
 
 
 @pytest.mark.parametrize(
@@ -28,25 +44,10 @@ def raising(error):
         (TypeError("no text"), "no text"),
         (FloatingPointError("the loss is no number"), "the loss is no number"),
         (MemoryError(), "MemoryError"),
-        (
-            KeyError("x"),
-            "unexpected KeyError: 'x'. --debug shows where; please report it",
-        ),
-        (
-            AssertionError(),
-            "unexpected AssertionError. --debug shows where; please report it",
-        ),
-        (
-            # The error of safetensors.
-            type("SafetensorError", (Exception,), {})(
-                "I/O error: No space left on device (os error 28)"
-            ),
-            "No space left on device. Free some space, or write elsewhere",
-        ),
-        (
-            OSError(28, "No space left on device: nothing was written to a.onnx"),
-            "[Errno 28] No space left on device: nothing was written to a.onnx",
-        ),
+        (KeyError("x"), f"unexpected KeyError: 'x'. {_REPORT}"),
+        (AssertionError(), f"unexpected AssertionError. {_REPORT}"),
+        (SafetensorError(f"I/O error: {_FULL} (os error 28)"), _ROOM),
+        (OSError(28, f"{_FULL}: none of a"), f"[Errno 28] {_FULL}: none of a"),
     ],
 )
 def test_an_error_is_one_line(error, line, capsys):
@@ -87,9 +88,7 @@ def test_arguments_are_named_as_options(text, named):
 
 
 @pytest.mark.usefixtures("_hears_ctrl_c")
-@pytest.mark.parametrize(
-    ("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)]
-)
+@signals
 def test_a_signal_stops_it_in_good_order(number, status, capsys, tmp_path):
     before = signal.getsignal(signal.SIGTERM)
 
@@ -109,12 +108,8 @@ def test_a_signal_stops_it_in_good_order(number, status, capsys, tmp_path):
 
 
 @pytest.mark.usefixtures("_hears_ctrl_c")
-@pytest.mark.parametrize(
-    ("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)]
-)
-def test_a_signal_in_a_callback_of_the_garbage_collector_is_not_lost(
-    number, status, capsys
-):
+@signals
+def test_a_signal_while_garbage_is_collected_is_not_lost(number, status, capsys):
     hook = sys.unraisablehook
     lost = []
 
@@ -183,12 +178,12 @@ def test_a_reader_that_has_seen_enough_is_no_error():
 @pytest.mark.parametrize("argument", ["--version", "--help"])
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 def test_help_may_be_cut_too(argument, unbuffered):
-    program = "import sys; from keras_albert_cli import main; sys.exit(main())"
+
     reading, writing = os.pipe()
     # As of a reader that has ended before the first line.
     os.close(reading)
     finished = subprocess.run(
-        [sys.executable, "-c", program, argument],
+        [sys.executable, "-c", _MAIN, argument],
         env=os.environ | {"PYTHONUNBUFFERED": unbuffered},
         stdout=writing,
         stderr=subprocess.PIPE,
@@ -203,10 +198,10 @@ def test_help_may_be_cut_too(argument, unbuffered):
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a device of Linux")
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 def test_output_that_finds_no_room_is_one_line(unbuffered):
-    program = "import sys; from keras_albert_cli import main; sys.exit(main())"
+
     with open("/dev/full", "wb") as full:
         finished = subprocess.run(
-            [sys.executable, "-c", program, "--version"],
+            [sys.executable, "-c", _MAIN, "--version"],
             env=os.environ | {"PYTHONUNBUFFERED": unbuffered},
             stdout=full,
             stderr=subprocess.PIPE,
@@ -214,5 +209,4 @@ def test_output_that_finds_no_room_is_one_line(unbuffered):
             check=False,
         )
     assert finished.returncode == 1
-    line = "No space left on device. Free some space, or write elsewhere"
-    assert finished.stderr == f"keras-albert: {line}\n"
+    assert finished.stderr == f"keras-albert: {_ROOM}\n"

@@ -96,17 +96,8 @@ LENGTHS = np.array([5, 9, 3, 7, 4])
 
 
 def make_backbone(**kwargs):
-    backbone = AlbertBackbone(
-        vocabulary_size=50,
-        num_layers=3,
-        num_heads=2,
-        embedding_dim=8,
-        hidden_dim=16,
-        intermediate_dim=32,
-        max_sequence_length=12,
-        seed=1,
-        **kwargs,
-    )
+    sizes = (50, 3, 2, 8, 16, 32)
+    backbone = AlbertBackbone(*sizes, max_sequence_length=12, seed=1, **kwargs)
     # Large enough that what a token should not see would be seen.
     return add_noise(backbone, seed=2)
 
@@ -133,9 +124,7 @@ def shared(ids):
 
 @pytest.mark.parametrize("pooler_input", ["cls", "mean"])
 @pytest.mark.parametrize("unroll", [True, False])
-def test_outputs_and_gradients_are_those_of_separate_rows(
-    ids, shared, pooler_input, unroll
-):
+def test_outputs_and_gradients_of_separate_rows(ids, shared, pooler_input, unroll):
     # On PyTorch the gradients of a second run would be added.
     alone, sharing = (
         make_backbone(pooler_input=pooler_input, unroll=unroll) for _ in range(2)

@@ -204,19 +204,12 @@ def test_outputs_equal_the_reference(head, tokens):
 
 def test_names_of_weights(head):
     names = {weight.path.split("/", 1)[-1]: weight.shape for weight in head.weights}
-    assert names == {
-        "start/kernel": (6, 1),
-        "start/bias": (1,),
-        "end_dense/kernel": (12, 6),
-        "end_dense/bias": (6,),
-        "end_layer_norm/gamma": (6,),
-        "end_layer_norm/beta": (6,),
-        "end/kernel": (6, 1),
-        "end/bias": (1,),
-        "answerability_dense/kernel": (12, 6),
-        "answerability_dense/bias": (6,),
-        "answerability/kernel": (6, 1),
-    }
+    single = {f"{name}/kernel": (6, 1) for name in ("start", "end", "answerability")}
+    dense = {f"{name}_dense/kernel": (12, 6) for name in ("end", "answerability")}
+    vectors = ("end_dense/bias", "answerability_dense/bias")
+    norm = ("end_layer_norm/gamma", "end_layer_norm/beta")
+    biases = {"start/bias": (1,), "end/bias": (1,)}
+    assert names == single | dense | biases | dict.fromkeys([*vectors, *norm], (6,))
 
 
 def test_unknown_starts_are_the_most_likely(head, tokens):

@@ -49,20 +49,18 @@ def test_softmax_and_layer_norm_are_float32(policy):
     )
 
 
-def test_num_heads_must_divide_the_width():
-    with pytest.raises(ValueError, match="width 8 is not a multiple of `num_heads=3"):
-        TransformerBlock(3, 16)(X)
-
-
-def test_unknown_activation_raises():
-    with pytest.raises(ValueError, match="There is no activation 'glue'"):
-        TransformerBlock(2, 16, activation="glue")
-
-
-def test_dropout_requires_a_seed():
-    block = TransformerBlock(2, 16, dropout=0.1)
-    with pytest.raises(ValueError, match="needs a `seed` to train"):
-        block(X, training=True)
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"num_heads": 3}, "width 8 is not a multiple of `num_heads=3"),
+        ({"activation": "glue"}, "There is no activation 'glue'"),
+        ({"dropout": 0.1}, "needs a `seed` to train"),
+    ],
+)
+def test_bad_arguments(arguments, message):
+    arguments = {"num_heads": 2, "intermediate_dim": 16} | arguments
+    with pytest.raises(ValueError, match=message):
+        TransformerBlock(**arguments)(X, training=True)
 
 
 def test_seed_argument_determines_dropout():

@@ -24,21 +24,14 @@ import pytest
 from keras_albert import AlbertTokenizer
 from keras_albert.text import TextRules
 
-FIRST, SECOND = "In 2011, the old café opened again.", "It rained in the town."
 
-
-@pytest.fixture(scope="module")
-def tokenizer(tiny_proto):
-    return AlbertTokenizer(tiny_proto)
-
-
-class TestVocabulary:
-    def test_conversion_reversible(self, tokenizer):
-        """And `test_convert_token_and_id`."""
-        for token_id, token in enumerate(tokenizer.get_vocabulary()):
-            assert tokenizer.token_to_id(token) == token_id
-            assert tokenizer.id_to_token(token_id) == token
-        assert tokenizer.token_to_id("no token of it") == 1
+def test_conversion_reversible(tiny_proto):
+    """And `test_convert_token_and_id`."""
+    tokenizer = AlbertTokenizer(tiny_proto)
+    for token_id, token in enumerate(tokenizer.get_vocabulary()):
+        assert tokenizer.token_to_id(token) == token_id
+        assert tokenizer.id_to_token(token_id) == token
+    assert tokenizer.token_to_id("no token of it") == 1
 
 
 @pytest.mark.shared_data

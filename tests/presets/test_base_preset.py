@@ -1,6 +1,7 @@
 """Presets that contain only what differs from another one."""
 
 import json
+import os
 import shutil
 
 import keras
@@ -152,40 +153,21 @@ def change_base(copy):
     task.save_to_preset(copy.parent / "base")
 
 
-def remove_base(copy):
-    shutil.rmtree(copy.parent / "base")
-
-
-def damage_base(copy):
-    (copy.parent / "base" / "model.weights.h5").write_bytes(b"HDF")
-
-
 def chain(copy):
     shutil.rmtree(copy.parent / "base")
     shutil.copytree(copy, copy.parent / "base")
 
 
-def name_nothing(copy):
-    (copy / "base.json").write_text('{"base_model_name_or_path": 3}')
+def name_as_base(value):
+    def change(copy):
+        content = json.loads((copy / "base.json").read_text())
+        content["base_model_name_or_path"] = value
+        (copy / "base.json").write_text(json.dumps(content))
+
+    return change
 
 
-def name_handle(copy):
-    content = json.loads((copy / "base.json").read_text())
-    content["base_model_name_or_path"] = "gs://bucket/model"
-    (copy / "base.json").write_text(json.dumps(content))
-
-
-def remove_difference(copy):
-    (copy / "difference.safetensors").unlink()
-
-
-def cut_difference(copy):
-    path = copy / "difference.safetensors"
-    path.write_bytes(path.read_bytes()[:-10])
-
-
-def add_weights(copy):
-    shutil.copy(copy.parent / "base" / "model.weights.h5", copy)
+BASE_WEIGHTS, DIFFERENCE = "base/model.weights.h5", "difference.safetensors"
 
 
 def replace(**arrays):
@@ -200,14 +182,23 @@ def replace(**arrays):
     ("change", "message"),
     [
         (change_base, r"is not the base.*SHA-256"),
-        (remove_base, r"names .*base, which does not exist"),
-        (damage_base, r"model\.weights\.h5.* is damaged"),
+        (
+            lambda c: shutil.rmtree(c.parent / "base"),
+            r"names .*base, which does not exist",
+        ),
+        (
+            lambda copy: (copy.parent / BASE_WEIGHTS).write_bytes(b"HDF"),
+            r"model\.weights\.h5.* is damaged",
+        ),
         (chain, r"base\.json names a base that cannot be.*has a base itself"),
-        (name_nothing, r"`base_model_name_or_path` in .*Received: 3"),
-        (name_handle, r"'gs://bucket/model' cannot be a base"),
-        (remove_difference, r"difference\.safetensors is missing"),
-        (cut_difference, r"difference\.safetensors.* is damaged"),
-        (add_weights, r"both model\.weights\.h5 and base\.json"),
+        (name_as_base(3), r"`base_model_name_or_path` in .*Received: 3"),
+        (name_as_base("gs://bucket/model"), r"'gs://bucket/model' cannot be a base"),
+        (lambda c: (c / DIFFERENCE).unlink(), r"difference\.safetensors is missing"),
+        (lambda c: os.truncate(c / DIFFERENCE, 900), r"difference\.saf.* is damaged"),
+        (
+            lambda c: shutil.copy(c.parent / BASE_WEIGHTS, c),
+            r"both model\.weights\.h5 and base\.json",
+        ),
         (
             replace(**{f"{KERNEL}.lora_a": np.ones((16, 3), "f2")}),
             r"shapes \(16, 3\), \(2, 16\) for .*query/kernel",

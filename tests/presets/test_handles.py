@@ -85,14 +85,13 @@ def test_what_keras_hub_resolves_is_left_to_it(scheme):
     assert handles.local_directory(f"{scheme}://somewhere/model") is None
 
 
+KAGGLE = BUILTIN_PRESETS["albert_base_en_uncased"].handle
+
+
 @pytest.mark.parametrize(
     ("name", "origin", "host"),
     [
-        (
-            "albert_base_en_uncased",
-            BUILTIN_PRESETS["albert_base_en_uncased"].handle,
-            "api.kaggle.com",
-        ),
+        ("albert_base_en_uncased", KAGGLE, "api.kaggle.com"),
         ("albert_xlarge_v1_en_uncased", "hf://albert/albert-xlarge-v1", None),
         ("hf://someone/model", "hf://someone/model", None),
     ],

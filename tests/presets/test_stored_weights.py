@@ -56,15 +56,13 @@ def test_any_floating_point_type_will_do(dtype, tmp_path, model):
 @pytest.mark.parametrize("dtype", ["int32", "bool", "complex64", "uint32", "S4"])
 def test_numbers_of_another_kind_are_refused(model, path, dtype):
     replace(path, np.zeros(3, dtype))
-    with pytest.raises(ValueError, match=r"weights.h5 does not contain the weights"):
+    message = r"weights.h5 does not contain the weights"
+    with pytest.raises(ValueError, match=message):
         check_stored_weights(model, path)
-
-
-def test_a_name_of_a_type_changes_none(model, path):
+    # A name of a type changes none.
     with h5py.File(path, "a") as file:
-        del file[BIAS]
-        file.create_dataset(BIAS, data=np.zeros(3, "int32")).attrs["dtype"] = "bfloat16"
-    with pytest.raises(ValueError, match=r"int32 \(3,\)"):
+        file[BIAS].attrs["dtype"] = "bfloat16"
+    with pytest.raises(ValueError, match=message):
         check_stored_weights(model, path)
 
 
@@ -126,19 +124,20 @@ def test_one_more_array_is_refused(model, path):
         check_stored_weights(model, path)
 
 
-@pytest.mark.parametrize("damage", ["cut", "flipped", "text", "absent"])
+DAMAGES = {
+    "cut": lambda x: x[: len(x) // 2],
+    "flipped": lambda x: x[:96] + bytes(255 - each for each in x[96:600]) + x[600:],
+    "text": lambda x: b"version https://git-lfs.github.com/spec/v1",
+    "absent": None,
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
 def test_damaged_files_are_named(model, path, damage):
     content = path.read_bytes()
-    if damage == "cut":
-        path.write_bytes(content[: len(content) // 2])
-    elif damage == "flipped":
-        path.write_bytes(
-            content[:96] + bytes(255 - x for x in content[96:600]) + content[600:]
-        )
-    elif damage == "text":
-        path.write_text("version https://git-lfs.github.com/spec/v1")
-    else:
-        path.unlink()
+    path.unlink()
+    if damage:
+        path.write_bytes(damage(content))
     with pytest.raises((ValueError, OSError), match=r"weights\.h5"):
         check_stored_weights(model, path)
 

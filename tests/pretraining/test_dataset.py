@@ -81,9 +81,8 @@ def pairs_of(data, rows):
 
 def known(data):
     first, second = data.segments(np.arange(len(data)))
-    return list(
-        zip(map(tuple, first.to_lists()), map(tuple, second.to_lists()), strict=True)
-    )
+    columns = (map(tuple, rows.to_lists()) for rows in (first, second))
+    return list(zip(*columns, strict=True))
 
 
 def test_an_epoch_has_each_example_once_in_an_order_of_its_own(data):
@@ -185,9 +184,8 @@ def test_next_sentence_draws_from_another_document(prepared):
 def test_shorter_rows_than_prepared(data):
     x, _, _ = data.batches(BATCH, sequence_length=12).batch(0)
     assert x["token_ids"].shape == (BATCH, 12)
-    assert (x["token_ids"] == data.tokenizer.sep_token_id).sum(axis=1).tolist() == [
-        2
-    ] * 8
+    is_separator = x["token_ids"] == data.tokenizer.sep_token_id
+    assert is_separator.sum(axis=1).tolist() == [2] * 8
 
 
 def test_shorter_rows_without_a_second_task_are_windows(prepared):
@@ -195,19 +193,12 @@ def test_shorter_rows_without_a_second_task_are_windows(prepared):
         prepared, second_task=None, rates=MaskingRates(mask_selection_rate=0.0)
     )
     tokenizer, budget = data.tokenizer, 12 - 3
-    whole = [
-        first + second
-        for first, second in zip(
-            *(rows.to_lists() for rows in data.segments(np.arange(len(data)))),
-            strict=True,
-        )
-    ]
+    whole = [[*first, *second] for first, second in known(data)]
     x, _, _ = data.batches(len(data), 12).batch(0)
     special = [tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.pad_token_id]
     begins = []
-    for row, place in enumerate(
-        np.random.default_rng([0, 0, 1]).permutation(len(data))
-    ):
+    places = np.random.default_rng([0, 0, 1]).permutation(len(data))
+    for row, place in enumerate(places):
         ids = [i for i in x["token_ids"][row].tolist() if i not in special]
         text = whole[place]
         assert len(ids) == min(budget, len(text))
@@ -221,12 +212,8 @@ def test_shorter_rows_without_a_second_task_are_windows(prepared):
 
 
 def test_rates_are_the_callers(prepared):
-    data = PretrainingData(
-        prepared,
-        rates=MaskingRates(
-            mask_selection_rate=0.4, mask_token_rate=1.0, random_token_rate=0.0
-        ),
-    )
+    rates = MaskingRates(0.4, mask_token_rate=1.0, random_token_rate=0.0)
+    data = PretrainingData(prepared, rates=rates)
     x, y, _ = data.batches(96).batch(0)
     assert (y["masked_lm"] > 0).sum() / (x["padding_mask"].sum() - 288) > 0.3
     assert ((x["token_ids"] == 4).sum()) == (y["masked_lm"] > 0).sum()
@@ -244,39 +231,24 @@ def test_as_a_tensorflow_dataset(data):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("call", "message"),
     [
-        ({"split": "test"}, "split"),
-        ({"second_task": "order"}, "second_task"),
-        ({"seed": -1}, "seed"),
+        (lambda p, d: PretrainingData(p, split="test"), "split"),
+        (lambda p, d: PretrainingData(p, second_task="order"), "second_task"),
+        (lambda p, d: PretrainingData(p, seed=-1), "seed"),
+        (lambda p, d: d.batches(0), "`batch_size`.*at least 1"),
+        (lambda p, d: d.batches(8, accumulation_steps=0), "`accum.*at least 1"),
+        (lambda p, d: d.batches(8, sequence_length=25), "24"),
+        (lambda p, d: d.batches(8, sequence_length=4), "from 5"),
+        (lambda p, d: d.batches(8).batch(-1, 0, 1), "Received"),
+        (lambda p, d: d.batches(8).batch(0, 0, 3), "Received"),
+        (lambda p, d: d.batches(8).batch(0, 2, 2), "Received"),
+        (lambda p, d: d.batches(8).batch(0, -1, 2), "Received"),
     ],
 )
-def test_wrong_settings_are_named(prepared, arguments, message):
+def test_wrong_settings_are_named(prepared, data, call, message):
     with pytest.raises(ValueError, match=message):
-        PretrainingData(prepared, **arguments)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"batch_size": 0}, "`batch_size`.*at least 1"),
-        (
-            {"batch_size": 8, "accumulation_steps": 0},
-            "`accumulation_steps`.*at least 1",
-        ),
-        ({"batch_size": 8, "sequence_length": 25}, "24"),
-        ({"batch_size": 8, "sequence_length": 4}, "from 5"),
-    ],
-)
-def test_wrong_sizes_are_named(data, arguments, message):
-    with pytest.raises(ValueError, match=message):
-        data.batches(**arguments)
-
-
-@pytest.mark.parametrize("place", [(-1, 0, 1), (0, 0, 3), (0, 2, 2), (0, -1, 2)])
-def test_places_that_are_not_there(data, place):
-    with pytest.raises(ValueError, match="Received"):
-        data.batches(BATCH).batch(*place)
+        call(prepared, data)
 
 
 def test_a_directory_that_is_not_whole(tmp_path, prepared):
@@ -288,11 +260,10 @@ def test_a_directory_that_is_not_whole(tmp_path, prepared):
     shard.write_bytes(shard.read_bytes()[:-100])
     with pytest.raises(ValueError, match="train-00000"):
         PretrainingData(tmp_path)
-    (tmp_path / "metadata.json").write_text('{"format_version": 99}')
-    with pytest.raises(ValueError, match="format 99"):
-        PretrainingData(tmp_path)
-    (tmp_path / "metadata.json").write_text("[]")
-    with pytest.raises(
-        ValueError, match=r"metadata\.json .* is damaged.*Prepare the texts again"
+    for text, message in (
+        ('{"format_version": 99}', "format 99"),
+        ("[]", r"metadata\.json .* is damaged.*Prepare the texts again"),
     ):
-        PretrainingData(tmp_path)
+        (tmp_path / "metadata.json").write_text(text)
+        with pytest.raises(ValueError, match=message):
+            PretrainingData(tmp_path)

@@ -117,9 +117,7 @@ def test_goes_on_from_a_preset(whole_run, settings, tmp_path):
     assert "- size:" not in after
 
 
-def test_more_positions_are_those_of_the_preset_once_more(
-    whole_run, settings, tmp_path
-):
+def test_more_positions_are_those_of_the_preset(whole_run, settings, tmp_path):
     folder, _ = whole_run
     longer = settings | {
         "preset": str(folder.preset),
@@ -153,17 +151,15 @@ def test_what_does_not_fit_the_preset_is_said(whole_run, settings, tmp_path):
     folder, _ = whole_run
     going_on = settings | {"preset": str(folder.preset), "output": str(tmp_path / "x")}
     wider = PretrainingConfig(**going_on | {"backbone": {"intermediate_dim": 64}})
-    with pytest.raises(
-        ValueError, match=r"The weights of .* have other shapes: .* Leave out"
-    ):
+    message = r"The weights of .* have other shapes: .* Leave out"
+    with pytest.raises(ValueError, match=message):
         pretrain(wider, verbose=0)
     texts = [" ".join(f"{n * n * n:x}" for n in range(k, k + 50)) for k in range(500)]
     other = train_vocabulary(texts, vocabulary_size=130)
     data = write_prepared(tmp_path / "data", other)
-    with pytest.raises(
-        ValueError, match=r"different vocabulary from the data\. Prepare"
-    ):
-        pretrain(PretrainingConfig(**going_on | {"data": str(data)}), verbose=0)
+    changed = PretrainingConfig(**going_on | {"data": str(data)})
+    with pytest.raises(ValueError, match=r"different vocabulary from the data\. Prep"):
+        pretrain(changed, verbose=0)
     assert not (tmp_path / "x").exists()
 
 
@@ -183,16 +179,14 @@ def test_parts_of_a_batch_come_to_the_same(settings, tmp_path):
     assert curves[0][-1]["val_loss"] == pytest.approx(curves[1][-1]["val_loss"], 1e-4)
 
 
+LAMB = {"optimizer": "lamb", "sequence_length": 16, "precision": "mixed_bfloat16"}
+
+
 @pytest.mark.parametrize(
     "changed",
     [
         {"second_task": "none", "precision": "mixed_float16", "remat": True},
-        {
-            "second_task": "next_sentence",
-            "precision": "mixed_bfloat16",
-            "optimizer": "lamb",
-            "sequence_length": 16,
-        },
+        {"second_task": "next_sentence", **LAMB},
     ],
 )
 def test_other_ways_to_train(settings, tmp_path, changed):
@@ -218,9 +212,7 @@ def test_other_ways_to_train(settings, tmp_path, changed):
 
 
 def test_the_loss_is_the_mean_over_masked_tokens_plus_that_over_pairs(settings):
-    config = PretrainingConfig(
-        **settings | {"output": "unused", "accumulation_steps": 1}
-    )
+    config = PretrainingConfig(**settings | {"output": "-", "accumulation_steps": 1})
     data = PretrainingData(config.data)
     task = build_pretrainer(config, data.tokenizer, data.sequence_length)
     compile_pretrainer(task, config)

@@ -95,9 +95,7 @@ def test_a_signal_ends_it_with_a_checkpoint(
 
 
 @on_one_backend
-def test_a_loss_that_is_no_number_ends_it_and_spoils_nothing(
-    settings, whole_run, at_batch, tmp_path
-):
+def test_a_loss_that_is_no_number_ends_it(settings, whole_run, at_batch, tmp_path):
     config = config_of(settings, tmp_path / "run")
     folder = RunFolder(tmp_path / "run")
 
@@ -106,9 +104,8 @@ def test_a_loss_that_is_no_number_ends_it_and_spoils_nothing(
         return x, y, {name: array * np.nan for name, array in weights.items()}
 
     at_batch[50] = spoil
-    with pytest.raises(
-        FloatingPointError, match=r"at step 26\. .*contains the last finite"
-    ):
+    message = r"at step 26\. .*contains the last finite"
+    with pytest.raises(FloatingPointError, match=message):
         pretrain(config, verbose=0)
     kept = TrainingCheckpoint.read(folder.last)
     assert kept.step == 42
@@ -131,9 +128,8 @@ def test_other_settings_are_another_run(settings, at_batch, tmp_path):
     # Settings that do not affect the result, or that help a diverging loss, may change.
     changed = config_of(settings, tmp_path / "run", learning_rate=0.001, remat=True)
     pretrain(changed, verbose=0)
-    assert [row["step"] for row in curve(RunFolder(tmp_path / "run"))] == [
-        *range(10, 61, 10)
-    ]
+    steps = [row["step"] for row in curve(RunFolder(tmp_path / "run"))]
+    assert steps == list(range(10, 61, 10))
 
 
 def test_rows_are_read_by_tensorboard(tmp_path):

@@ -231,7 +231,7 @@ def test_int8_rounds_as_without_a_rule(classifiers, tmp_path):
     np.testing.assert_allclose(found["logits"], expected["logits"], atol=1e-3)
 
 
-def test_refuses_what_it_cannot_write(classifiers, tiny_proto, tmp_path):
+def test_refuses_what_cannot_be(classifiers, tiny_proto, tmp_path):
     plain = make_task("Classifier", tiny_proto, num_classes=2)
     shallow = make_task("Classifier", tiny_proto, num_classes=2, exits=True)
     for task, early, message in (

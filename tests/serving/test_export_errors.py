@@ -109,10 +109,7 @@ def assert_leaves_what_was(export, classifier, tmp_path):
 @pytest.mark.parametrize(
     ("script", "message"),
     [
-        (
-            "echo 'out of luck' >&2\nexit 3",
-            r"ended with 3\. Nothing was written\. Its error output:\nout of luck",
-        ),
+        ("echo 'no luck' >&2\nexit 3", r"with 3\. Nothing was written\. .*:\nno luck"),
         ("kill -9 $$", r"was killed by SIGKILL, .* memory.*\. Nothing was written"),
     ],
     ids=["failed", "killed"],
@@ -141,9 +138,7 @@ def test_a_disk_that_is_full(kind, python, assert_leaves_what_was):
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-def test_a_disk_that_is_full_here(
-    kind, classifier, assert_leaves_what_was, monkeypatch
-):
+def test_a_full_disk_here(kind, classifier, assert_leaves_what_was, monkeypatch):
     def fail(*args, **kwargs):
         raise OSError(28, "No space left on device", "somewhere")
 
@@ -169,9 +164,7 @@ def test_a_task_of_ones_own_is_refused(kind, classifier, assert_leaves_what_was)
     assert_leaves_what_was(ValueError, message, mine)
 
 
-def test_without_its_package_it_says_what_to_install(
-    kind, assert_leaves_what_was, monkeypatch
-):
+def test_without_its_package_it_names_it(kind, assert_leaves_what_was, monkeypatch):
     find, package = importlib.util.find_spec, FORMATS[kind][1]
     monkeypatch.setattr(
         importlib.util,
@@ -209,9 +202,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("format_", "task", "arguments", "message"), REFUSED)
-def test_refuses_what_it_cannot_write(
-    tasks, format_, task, arguments, message, tmp_path
-):
+def test_refuses_what_cannot_be(tasks, format_, task, arguments, message, tmp_path):
     package = FORMATS.get(format_, ("", "keras"))[1]
     pytest.importorskip(package)
     path = tmp_path / FORMATS.get(format_, ("x",))[0].removesuffix("/1")
@@ -255,9 +246,7 @@ def test_version_0_is_one_that_a_server_takes(classifier, versions, monkeypatch)
     assert classifier.export(versions) == versions / "2"
 
 
-def test_a_version_that_another_process_wrote_meanwhile_stays(
-    classifier, versions, monkeypatch
-):
+def test_a_version_of_another_process_stays(classifier, versions, monkeypatch):
     """If both choose the same number, the files of two exports must not mix."""
 
     def write(what, program, preset, directory, options):

@@ -38,47 +38,29 @@ pytestmark = on_one_backend_except(
 COUNT = 10
 
 
-def texts_of(toy):
-    return toy[0][:COUNT]
-
-
-CASES = {
-    "classes": lambda make, proto, toy: (make(), texts_of(toy), toy[1][:COUNT]),
-    "several labels": lambda make, proto, toy: (
-        make(labels=["bad", "good"], num_classes=None, activation="sigmoid"),
-        texts_of(toy),
-        [[label] for label in toy[1][:COUNT]],
-    ),
-    "scores": lambda make, proto, toy: (
-        make(num_classes=1),
-        texts_of(toy),
-        [len(text) / 20 for text in texts_of(toy)],
-    ),
-    "exits": lambda make, proto, toy: (make(exits=True), texts_of(toy), toy[1][:COUNT]),
-    "pairs": lambda make, proto, toy: (small_embedder(proto), *toy_pairs(COUNT)),
-    "pairs alone": lambda make, proto, toy: (
-        # Not the maximum: rounding decides between two tokens that are nearly equal.
-        small_embedder(proto, objective="contrastive", pooling_mode="cls"),
-        toy_pairs(COUNT)[0],
-        None,
-    ),
-    "tags": lambda make, proto, toy: (
-        small_tagger(proto, num_classes=2),
-        *toy_tags(COUNT),
-    ),
-    "choices": lambda make, proto, toy: (small_chooser(proto), *toy_questions(COUNT)),
-    "answers": lambda make, proto, toy: (small_reader(proto), *toy_reading(COUNT)),
-    "masks": lambda make, proto, toy: (
-        make_masked_lm(proto, seed=1),
-        [f"{text} [MASK]" for text in texts_of(toy)],
-        None,
-    ),
-    "masks and order": lambda make, proto, toy: (
-        make_pretrainer(proto, seed=1),
-        (texts_of(toy), toy[0][COUNT : 2 * COUNT]),
-        None,
-    ),
-}
+def cases(make=None, proto=None, toy=((), ())):
+    """A function that makes the task, and the data, by name."""
+    texts, labels = toy[0][:COUNT], toy[1][:COUNT]
+    names = {"labels": ["bad", "good"], "num_classes": None}
+    # Not the maximum: rounding decides between two tokens that are nearly equal.
+    pairs = {"objective": "contrastive", "pooling_mode": "cls"}
+    pairs_alone, _ = toy_pairs(COUNT)
+    flags, scores = [[each] for each in labels], [len(text) / 20 for text in texts]
+    masks = [f"{text} [MASK]" for text in texts]
+    order = (texts, toy[0][COUNT : 2 * COUNT])
+    return {
+        "classes": (make, texts, labels),
+        "several labels": (lambda: make(**names, activation="sigmoid"), texts, flags),
+        "scores": (lambda: make(num_classes=1), texts, scores),
+        "exits": (lambda: make(exits=True), texts, labels),
+        "pairs": (lambda: small_embedder(proto), *toy_pairs(COUNT)),
+        "pairs alone": (lambda: small_embedder(proto, **pairs), pairs_alone, None),
+        "tags": (lambda: small_tagger(proto, num_classes=2), *toy_tags(COUNT)),
+        "choices": (lambda: small_chooser(proto), *toy_questions(COUNT)),
+        "answers": (lambda: small_reader(proto), *toy_reading(COUNT)),
+        "masks": (lambda: make_masked_lm(proto, seed=1), masks, None),
+        "masks and order": (lambda: make_pretrainer(proto, seed=1), order, None),
+    }
 
 
 class OneBatch(keras.utils.PyDataset):
@@ -111,9 +93,10 @@ def train(task, batch):
     return history.history["loss"][0], [old - new for old, new in pairs]
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", cases())
 def test_losses_gradients_and_predictions(name, make_classifier, toy_proto, toy):
-    task, x, y = CASES[name](make_classifier, toy_proto, toy)
+    make, x, y = cases(make_classifier, toy_proto, toy)[name]
+    task = make()
     weights = [np.array(weight) for weight in add_noise(task, 0.1).get_weights()]
     expected = task.predict(x, batch_size=4, verbose=0)
     sample_weight = np.linspace(0.5, 2, COUNT).astype("float32")

@@ -3,9 +3,7 @@ import numpy as np
 import pytest
 
 from keras_albert import AlbertBackbone, AlbertTextEmbedder
-from keras_albert.text.tokenizer.sentencepiece_file import (
-    parse_vocabulary as read_model,
-)
+from keras_albert.text.tokenizer.sentencepiece_file import parse_vocabulary
 from tests.foreign_models import ragged_inputs, run_transformers, save_transformers
 from tests.one_backend import on_one_backend_except
 from tests.random_weights import fill_weights
@@ -45,18 +43,14 @@ class TestEmbed:
         np.testing.assert_allclose(backwards[::-1], vectors, atol=1e-5)
         np.testing.assert_allclose(embedder.encode_text(TEXTS), vectors, atol=1e-5)
 
-    def test_one_text_and_none(self, embedder):
-        vector = embedder.embed(TEXTS[2])
-        assert vector.shape == (32,)
-        np.testing.assert_allclose(vector, embedder.embed(TEXTS)[2], atol=1e-5)
-        assert embedder.embed([]).shape == (0, 32)
-
-    def test_pairs_have_an_axis_more(self, embedder):
-        pairs = embedder.embed((TEXTS[:3], TEXTS[1:]))
-        assert pairs.shape == (3, 2, 32)
+    def test_one_text_pairs_and_none(self, embedder):
         vectors = embedder.embed(TEXTS)
-        np.testing.assert_allclose(pairs[:, 0], vectors[:3], atol=1e-5)
-        np.testing.assert_allclose(pairs[:, 1], vectors[1:], atol=1e-5)
+        assert embedder.embed(TEXTS[2]).shape == (32,)
+        np.testing.assert_allclose(embedder.embed(TEXTS[2]), vectors[2], atol=1e-5)
+        assert embedder.embed([]).shape == (0, 32)
+        pairs = embedder.embed((TEXTS[:3], TEXTS[1:]))
+        expected = np.stack([vectors[:3], vectors[1:]], axis=1)
+        np.testing.assert_allclose(pairs, expected, atol=1e-5)
         assert embedder.embed(("rain", "bread")).shape == (2, 32)
 
 
@@ -88,7 +82,7 @@ def test_pooling_is_that_of_torch(tmp_path, pooling_mode, normalize):
 def weighted_mean(embedder, texts, a):
     """Arora et al.'s weights, from the vocabulary's own scores."""
     ids = embedder.preprocessor(texts)
-    scores = read_model(embedder.preprocessor.tokenizer.proto).pieces
+    scores = parse_vocabulary(embedder.preprocessor.tokenizer.proto).pieces
     weights = np.array([a / (a + np.exp(piece.score)) for piece in scores])
     weights = (weights[ids["token_ids"]] * ids["padding_mask"])[..., None]
     states = embedder.backbone(ids)["sequence_output"]
@@ -160,31 +154,19 @@ class TestInverseFrequency:
         after = keras.ops.convert_to_numpy(model.pooling.token_probabilities)
         np.testing.assert_array_equal(after, before)
 
-    @pytest.mark.parametrize(
-        ("arguments", "message"),
-        [
-            ({"inverse_frequency": 0.0}, "Received: inverse_frequency=0.0"),
-            (
-                {"inverse_frequency": 1e-3, "pooling_mode": "cls"},
-                "requires the pooling mode 'mean'. Received: 'cls'",
-            ),
-        ],
-    )
-    def test_says_what_is_wrong(self, toy_proto, arguments, message):
-        with pytest.raises(ValueError, match=message):
-            small_embedder(toy_proto, **arguments)
-
-    def test_asks_for_probabilities(self, toy_proto):
-        model = read_model(toy_proto)
+    def test_says_what_is_wrong(self, toy_proto):
+        model = parse_vocabulary(toy_proto)
         model.trainer_spec.model_type = model.trainer_spec.ModelType.Value("BPE")
-        proto = model.SerializeToString()
-        with pytest.raises(ValueError, match="Received one of type BPE"):
-            small_embedder(proto, inverse_frequency=1e-3)
         words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "##b"]
-        with pytest.raises(
-            ValueError, match=r"`inverse_frequency` weighs .* WordPiece"
+        for vocabulary, mode, frequency, message in (
+            (toy_proto, "mean", 0.0, "Received: inverse_frequency=0.0"),
+            (toy_proto, "cls", 1e-3, "requires the pooling mode 'mean'. Received: 'cl"),
+            (model.SerializeToString(), "mean", 1e-3, "Received one of type BPE"),
+            (words, "mean", 1e-3, r"`inverse_frequency` weighs .* WordPiece"),
         ):
-            small_embedder(words, inverse_frequency=1e-3)
+            arguments = {"pooling_mode": mode, "inverse_frequency": frequency}
+            with pytest.raises(ValueError, match=message):
+                small_embedder(vocabulary, **arguments)
 
 
 class TestCosine:
@@ -277,24 +259,18 @@ class TestContrastive:
 
     def test_says_what_is_wrong(self, toy_proto):
         model = self.make(toy_proto)
-        with pytest.raises(ValueError, match="takes pairs without similarities"):
-            model.fit((["a"], ["b"]), [1.0])
-        with pytest.raises(ValueError, match=r"trained on pairs of texts\. Pass them"):
-            model.fit(["a", "b"], verbose=0)
         ids = model.preprocessor((["a", "b"], ["c", "d"]))
-        triples = {
-            name: np.concatenate([array, array[:, :1]], axis=1)
-            for name, array in ids.items()
-        }
-        with pytest.raises(ValueError, match=r"Received an array of shape \(2, 3, "):
-            model.evaluate(triples, verbose=0)
-        for arguments, message in (
-            ({"objective": "triplet"}, "Received: objective='triplet'"),
-            ({"temperature": 0.0}, "Received: temperature=0.0"),
-            ({"pooling_mode": "sum"}, "Received: 'sum'"),
+        three = {k: np.concatenate([x, x[:, :1]], axis=1) for k, x in ids.items()}
+        for call, message in (
+            (lambda: model.fit((["a"], ["b"]), [1.0]), "takes pairs without similar"),
+            (lambda: model.fit(["a", "b"]), r"trained on pairs of texts\. Pass them"),
+            (lambda: model.evaluate(three), r"an array of shape \(2, 3, "),
+            (lambda: self.make(toy_proto, temperature=0.0), "temperature=0.0"),
+            (lambda: self.make(toy_proto, pooling_mode="sum"), "Received: 'sum'"),
+            (lambda: small_embedder(toy_proto, objective="a"), "objective='a'"),
         ):
             with pytest.raises(ValueError, match=message):
-                small_embedder(toy_proto, **arguments)
+                call()
 
 
 def test_keras_hub_finds_the_class(embedder, tmp_path):

@@ -9,6 +9,7 @@ from tests.one_backend import on_one_backend_except
 
 pytestmark = on_one_backend_except(
     "test_training_is_reproducible",
+    "test_tensorflow_traces_a_training_step_once",
     "test_torch_compile_reads_a_training_step",
     "test_mixed_precision",
     "test_a_frozen_backbone_stays",
@@ -163,6 +164,19 @@ def test_the_progress_bar_is_keras_own(make_classifier, x, y, capsys):
     assert "accuracy" in printed
 
 
+@pytest.mark.skipif(
+    keras.config.backend() != "tensorflow", reason="the others may call it often"
+)
+def test_tensorflow_traces_a_training_step_once(make_classifier, monkeypatch):
+    classifier, traces = make_classifier(), []
+    step = classifier.train_step
+    monkeypatch.setattr(
+        classifier, "train_step", lambda data: traces.append(1) or step(data)
+    )
+    classifier.fit(["good", "a bad one"], [1, 0], batch_size=1, verbose=0)
+    assert len(traces) == 1
+
+
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor:UserWarning")
 def test_torch_compile_reads_a_training_step(make_classifier, x, y, monkeypatch):
     if keras.config.backend() != "torch":
@@ -179,7 +193,8 @@ def test_torch_compile_reads_a_training_step(make_classifier, x, y, monkeypatch)
         keras.utils.set_random_seed(7)
         backbone = AlbertBackbone.from_config(config)
         classifier = AlbertClassifier(backbone, 2, made.preprocessor, dropout=0.0)
-        classifier.compile(learning_rate=1e-3, jit_compile=jit_compile)
+        # The steps of AdamW, which are Keras', would take as long again.
+        classifier.compile(keras.optimizers.SGD(1e-3), jit_compile=jit_compile)
         history = classifier.fit(x, y, batch_size=len(x), verbose=0).history
         losses.append(history["loss"][0])
     assert losses[0] == pytest.approx(losses[1], abs=1e-5)

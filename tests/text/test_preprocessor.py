@@ -10,12 +10,6 @@ from keras_albert import AlbertTokenizer
 TEXTS = ["the old café", "rain"]
 
 
-@pytest.fixture(scope="module")
-def tf():
-    pytest.importorskip("tensorflow_text")
-    return pytest.importorskip("tensorflow")
-
-
 @pytest.mark.parametrize(
     ("task", "columns", "labels"),
     [
@@ -65,3 +59,31 @@ def test_the_docstring_has_all_arguments(name):
 
     # A class of a user has its own, or none, so that `help` reads the base's.
     assert type("Own", (cls,), {}).__doc__ is None
+
+
+OPTIONS = {
+    "Classifier": {"truncate": "waterfall"},
+    "MaskedLM": {"seed": 3, "max_ngram": 1},
+    "MultipleChoice": {"max_qa_length": 9},
+    "Pretrainer": {"seed": 5},
+    "QuestionAnswerer": {"doc_stride": 7, "misaligned": "repair"},
+    "TextEmbedder": {},
+    "TokenClassifier": {"stride": 7, "label_all_pieces": True},
+}
+
+
+@pytest.mark.parametrize("task", OPTIONS)
+def test_a_preset_has_the_options(task, tokenizer, tmp_path):
+    cls = getattr(keras_albert, f"Albert{task}Preprocessor")
+    options = OPTIONS[task] | {"max_sequence_length": 40, "name": "mine"}
+    original = cls(tokenizer, length_buckets=(10, 20), **options)
+    config = original.get_config()
+    assert options.items() <= config.items()
+    # KerasHub finds the class through the backbone's config.
+    keras_albert.AlbertBackbone(130, 1, 2, 4, 8, 16).save_to_preset(tmp_path)
+    original.save_to_preset(tmp_path)
+    copy = cls.from_preset(tmp_path)
+    # The vocabulary is saved separately.
+    assert copy.get_config() | {"tokenizer": 0} == config | {"tokenizer": 0}
+    assert copy.tokenizer.proto == tokenizer.proto
+    assert cls.from_preset(tmp_path, sequence_length=33).sequence_length == 33

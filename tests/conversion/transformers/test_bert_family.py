@@ -26,6 +26,7 @@ pytestmark = on_one_backend_except(
 )
 
 WEIGHTS = "model.safetensors"
+TWO = {"num_classes": 2}
 
 # The class here, and what follows the name of an architecture in transformers.
 HEADS = {
@@ -105,18 +106,8 @@ def test_a_conversion_is_checked(kind, checkpoints, tmp_path):
     ("theirs", "name", "arguments", "new"),
     [
         ("ElectraForPreTraining", "AlbertTextEmbedder", {}, None),
-        (
-            "ElectraForPreTraining",
-            "AlbertClassifier",
-            {"num_classes": 2},
-            "pooler, log",
-        ),
-        (
-            "ElectraForSequenceClassification",
-            "AlbertClassifier",
-            {"num_classes": 5},
-            "log",
-        ),
+        ("ElectraForPreTraining", "AlbertClassifier", TWO, "pooler, log"),
+        ("ElectraForSequenceClassification", "AlbertClassifier", TWO, "log"),
         ("ElectraForTokenClassification", "AlbertQuestionAnswerer", {}, "span_logits"),
         ("BertForPreTraining", "AlbertMaskedLM", {}, None),
         ("BertForNextSentencePrediction", "AlbertTextEmbedder", {}, None),
@@ -164,9 +155,7 @@ def test_fine_tuned_segments_make_a_distilbert_a_bert(checkpoints, tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["Bert", "Electra", "DistilBert"])
-def test_onnx_has_every_layer_and_the_activation_of_the_pooler(
-    kind, checkpoints, tmp_path
-):
+def test_onnx_has_every_layer_and_the_pooler_s_activation(kind, checkpoints, tmp_path):
     runtime = pytest.importorskip("onnxruntime")
     directory = checkpoints(f"{kind}ForSequenceClassification")
     task = _load("AlbertClassifier", directory, activation="softmax")
@@ -204,9 +193,7 @@ def test_the_heads_of_electra_have_their_own_activation(name, head, tmp_path):
         ("BertForQuestionAnswering", "AlbertQuestionAnswerer"),
     ],
 )
-def test_weights_say_what_a_config_does_not(
-    checkpoints, theirs, name, stated, tmp_path
-):
+def test_weights_say_what_no_config_does(checkpoints, theirs, name, stated, tmp_path):
     original = checkpoints(theirs)
     config = json.loads((original / "config.json").read_text())
     del config["model_type"], config["architectures"]

@@ -189,9 +189,7 @@ def test_words_begin_after_a_mask_only_where_they_do(theirs, exported, tokenizer
     assert encode_in_node(exported, texts) == ids
 
 
-def test_a_retired_piece_does_not_change_the_score_of_unknown_characters(
-    tiny_proto, tmp_path
-):
+def test_a_retired_piece_changes_no_score_of_unknown_ones(tiny_proto, tmp_path):
     model = sentencepiece_messages.ModelProto.FromString(tiny_proto)
     model.pieces[-1].piece = "11,"
     retire_digit_comma_pieces(model)
@@ -237,16 +235,7 @@ def test_what_transformers_itself_writes_is_read(tiny_proto, tmp_path, tokenizer
     [
         ({"model": {"type": "BPE", "vocab": {}}}, "its model is not a Unigram"),
         ({"normalizer": {"type": "BertNormalizer"}}, "no rule for its step"),
-        (
-            {
-                "normalizer": {
-                    "type": "Replace",
-                    "pattern": {"Regex": "a+"},
-                    "content": "b",
-                }
-            },
-            "no rule for its step",
-        ),
+        ({"normalizer": replacing("a+", "b")}, "no rule for its step"),
         (
             {"normalizer": {"type": "Precompiled", "precompiled_charsmap": "%"}},
             "table is damaged",
@@ -260,12 +249,7 @@ def test_what_transformers_itself_writes_is_read(tiny_proto, tmp_path, tokenizer
         ({"normalizer": replacing(r"[\x{1}-\x{FFFF}]", "a" * 64)}, "times as long"),
         ({"normalizer": replacing("[\\x{2}-\\x{1}]", "")}, "is damaged"),
         (
-            {
-                "normalizer": {
-                    "type": "Sequence",
-                    "normalizers": [{"type": "NFC"}] * 257,
-                }
-            },
+            {"normalizer": {"type": "Sequence", "normalizers": [NFC] * 257}},
             "257 normalizer steps",
         ),
         ({"normalizer": [1]}, r"tokenizer\.json .* is damaged"),

@@ -42,9 +42,7 @@ def lines_of(path, **kwargs):
     part_size=st.integers(1, 12),
     ends=st.booleans(),
 )
-def test_each_document_is_of_one_part_however_a_file_is_cut(
-    tmp_path_factory, lines, part_size, ends
-):
+def test_documents_however_a_file_is_cut(tmp_path_factory, lines, part_size, ends):
     text = "\n".join(lines) + "\n" * ends
     path = tmp_path_factory.mktemp("cut") / "a.txt"
     path.write_bytes(text.encode())
@@ -88,12 +86,8 @@ def test_broken_lines_are_counted_and_skipped(tmp_path):
     assert counters == {"lines dropped: not UTF-8": 2, "documents": 2}
     path = tmp_path / "a.jsonl"
     rows = ['{"text": "one"}', "{", '{"other": 1}', "[1]", '{"text": null}', "7"]
-    rows += [
-        '{"text": "\\ud800"}',
-        '{"text": " "}',
-        "[" * 9999,
-        '{"text": "two\\n\\n"}',
-    ]
+    rows += ['{"text": "\\ud800"}', '{"text": " "}', "[" * 9999]
+    rows += ['{"text": "two\\n\\n"}']
     path.write_text("\n".join(rows))
     sections, counters = read(path)
     assert [s.lines for s in sections] == [["one"], ["two"]]
@@ -146,9 +140,6 @@ def test_globs_that_overlap_count_a_file_once(tmp_path):
         (tmp_path / name).write_text("x")
     parts = find_parts([str(tmp_path / "*.txt"), str(tmp_path / "a.txt")], 99)
     assert [part.path[-5:] for part in parts] == ["a.txt", "b.txt"]
-
-
-pytest.importorskip("apache_beam")
 
 
 def test_bytes_are_reported_while_they_are_read(tmp_path, tiny_proto, monkeypatch):

@@ -128,18 +128,11 @@ def test_what_was_prepared_is_read(whole):
     assert abs(masked / real - 0.15) < 0.05
 
 
+THREADS = {"direct_num_workers": 2, "direct_running_mode": "multi_threading"}
+
+
 @pytest.mark.parametrize(
-    "changes",
-    [
-        {"part_size": 700},
-        {
-            "part_size": 2000,
-            "pipeline_options": {
-                "direct_num_workers": 2,
-                "direct_running_mode": "multi_threading",
-            },
-        },
-    ],
+    "changes", [{"part_size": 700}, {"part_size": 2000, "pipeline_options": THREADS}]
 )
 def test_parts_and_workers_change_nothing(corpus, tmp_path, tiny_proto, whole, changes):
     metadata = prepare(corpus, tmp_path, tiny_proto, **changes)
@@ -147,9 +140,7 @@ def test_parts_and_workers_change_nothing(corpus, tmp_path, tiny_proto, whole, c
     assert examples_in(tmp_path) == examples_in(whole)
 
 
-def test_the_seed_changes_examples_and_not_the_split(
-    corpus, tmp_path, tiny_proto, whole
-):
+def test_the_seed_changes_examples_not_the_split(corpus, tmp_path, tiny_proto, whole):
     prepare(corpus, tmp_path, tiny_proto, seed=1)
     one, other = examples_in(tmp_path), examples_in(whole)
     for split in ("train", "held_out"):
@@ -171,7 +162,7 @@ prepare_examples(sys.argv[1], sys.argv[2], sys.argv[3], 64, 0.2)
 """
 
 
-def test_a_killed_run_leaves_whole_shards_and_the_next_does_the_rest(
+def test_the_next_run_does_the_rest_of_a_killed_one(
     corpus, tmp_path, tiny_proto, whole
 ):
     (tmp_path / "v.spm").write_bytes(tiny_proto)
@@ -201,9 +192,7 @@ def test_a_killed_run_leaves_whole_shards_and_the_next_does_the_rest(
     assert all((output / n).stat().st_mtime_ns == t for n, t in before.items())
 
 
-def test_another_run_replaces_what_it_does_not_share(
-    corpus, tmp_path, tiny_proto, whole
-):
+def test_another_run_replaces_what_is_not_shared(corpus, tmp_path, tiny_proto, whole):
     prepare(corpus, tmp_path, tiny_proto, part_size=700)
     (tmp_path / "notes.arrow").write_text("mine")
     prepare(corpus, tmp_path, tiny_proto)
@@ -266,18 +255,17 @@ def test_damaged_files_are_named_or_too_many(tmp_path, tiny_proto):
         prepare_examples(*arguments, max_broken=0.4)
 
 
+BINARY = "a binary file or UTF-16"
+
+
 @pytest.mark.parametrize(
     ("name", "change", "what"),
     [
         ("a.txt.bz2", bz2.compress, "bzip2"),
         ("a.txt", gzip.compress, "gzip"),
         ("a.txt.xz", lzma.compress, "xz"),
-        (
-            "a.txt",
-            lambda text: text.decode().encode("utf-16"),
-            "a binary file or UTF-16",
-        ),
-        ("a.gz", lambda text: gzip.compress(b"a\0" + text), "a binary file or UTF-16"),
+        ("a.txt", lambda text: text.decode().encode("utf-16"), BINARY),
+        ("a.gz", lambda text: gzip.compress(b"a\0" + text), BINARY),
     ],
 )
 def test_what_is_no_text_is_refused(tmp_path, tiny_proto, name, change, what):
@@ -336,16 +324,16 @@ def test_a_preset_lends_its_vocabulary(corpus, tmp_path, tiny_proto, whole):
 
 
 def test_inputs_that_cannot_be(corpus, tmp_path, tiny_proto):
-    with pytest.raises(ValueError, match="no inputs"):
-        prepare_examples([], tmp_path, tiny_proto)
-    with pytest.raises(ValueError, match="no vocabulary at"):
-        prepare_examples(str(corpus / "*"), tmp_path, tmp_path / "none.spm")
     (tmp_path / "empty.txt").touch()
-    with pytest.raises(ValueError, match="are empty"):
-        prepare_examples(str(tmp_path / "empty.txt"), tmp_path / "out", tiny_proto)
     (tmp_path / "short.txt").write_text("Not today.")
-    with pytest.raises(ValueError, match="no training examples"):
-        prepare_examples(str(tmp_path / "short.txt"), tmp_path / "out", tiny_proto)
+    for inputs, vocabulary, message in (
+        ([], tiny_proto, "no inputs"),
+        (str(corpus / "*"), tmp_path / "none.spm", "no vocabulary at"),
+        (str(tmp_path / "empty.txt"), tiny_proto, "are empty"),
+        (str(tmp_path / "short.txt"), tiny_proto, "no training examples"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            prepare_examples(inputs, tmp_path / "out", vocabulary)
 
 
 def test_data_with_the_columns_of_earlier_versions_are_read(whole, tmp_path):

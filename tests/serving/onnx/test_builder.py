@@ -27,21 +27,20 @@ from tests.serving.onnx.onnx_sessions import export, run
 
 def with_random_weights(task_cls, *task_arguments, **kwargs):
     """Make a task with random weights, including nonzero biases."""
-    arguments = {
-        "vocabulary_size": 50,
-        "num_layers": 2,
-        "num_heads": 2,
-        "embedding_dim": 8,
-        "hidden_dim": 16,
-        "intermediate_dim": 32,
-        "max_sequence_length": 16,
-        "unroll": True,
-    }
+    arguments = {"vocabulary_size": 50, "num_layers": 2, "num_heads": 2}
+    arguments |= {"embedding_dim": 8, "hidden_dim": 16, "intermediate_dim": 32}
+    arguments |= {"max_sequence_length": 16, "unroll": True}
     return add_noise(task_cls(AlbertBackbone(**(arguments | kwargs)), *task_arguments))
 
 
 def embedder(**kwargs):
     return with_random_weights(AlbertTextEmbedder, **kwargs)
+
+
+def assert_exported(task, folder, output="embedding"):
+    inputs = random_ids(task, (3, 11))
+    found = run(export(task, folder), inputs)[output]
+    np.testing.assert_allclose(found, task.predict(inputs, verbose=0), atol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -57,20 +56,13 @@ def embedder(**kwargs):
     ids=str,
 )
 def test_gives_the_numbers_of_predict(arguments, tmp_path):
-    task = embedder(**arguments)
-    inputs = random_ids(task, (3, 11))
-    expected = task.predict(inputs, verbose=0)
-    found = run(export(task, tmp_path), inputs)["embedding"]
-    np.testing.assert_allclose(found, expected, atol=1e-5)
+    assert_exported(embedder(**arguments), tmp_path)
 
 
 @pytest.mark.parametrize("pooler_input", ["cls", "mean"])
 def test_poolers(pooler_input, tmp_path):
     task = with_random_weights(AlbertClassifier, 3, pooler_input=pooler_input)
-    inputs = random_ids(task, (3, 11))
-    expected = task.predict(inputs, verbose=0)
-    found = run(export(task, tmp_path), inputs)["logits"]
-    np.testing.assert_allclose(found, expected, atol=1e-5)
+    assert_exported(task, tmp_path, "logits")
 
 
 def test_each_weight_is_stored_once(tmp_path):
@@ -86,11 +78,7 @@ def test_each_weight_is_stored_once(tmp_path):
 def test_what_lora_learned_is_exported(tmp_path):
     task = embedder()
     task.backbone.enable_lora(2)
-    add_noise(task, seed=2)
-    inputs = random_ids(task, (3, 11))
-    expected = task.predict(inputs, verbose=0)
-    found = run(export(task, tmp_path), inputs)["embedding"]
-    np.testing.assert_allclose(found, expected, atol=1e-5)
+    assert_exported(add_noise(task, seed=2), tmp_path)
 
 
 def test_an_activation_that_onnx_has_not_is_refused(tmp_path):
@@ -116,11 +104,9 @@ def test_numbers_times_scales_are_the_matrix():
 
 @pytest.mark.parametrize("name", ["TextEmbedder", "MaskedLM", "QuestionAnswerer"])
 def test_answers_nearly_the_same(name, tiny_proto, tmp_path):
-    arguments = (
-        {"head": "conditional"}
-        if name == "QuestionAnswerer"
-        else {"sizes": {"adapter_rank": 2}}
-    )
+    arguments = {"sizes": {"adapter_rank": 2}}
+    if name == "QuestionAnswerer":
+        arguments = {"head": "conditional"}
     task = make_task(name, tiny_proto, **arguments)
     inputs = random_ids(task, (3, 9), SLOTS if name == "MaskedLM" else {})
     exact = run(export(task, tmp_path), inputs)

@@ -151,15 +151,13 @@ def assert_entities(task, folder):
         assert answer["label"].shape == (rows, 0)
 
 
-def test_tags(tiny_proto, tmp_path):
-    task = make_task("TokenClassifier", tiny_proto, labels=TAGS, lengths=LENGTHS)
-    balance(task, task.output_dense.bias, HARD)
-    assert_entities(task, tmp_path)
-
-
-def test_tags_without_a_scheme_from_all_pieces(tiny_proto, tmp_path):
-    lengths = LENGTHS | {"stride": 11, "label_all_pieces": True}
-    labels = ("O", "a", "b")
+@pytest.mark.parametrize(
+    ("labels", "lengths"),
+    [(TAGS, {}), (("O", "a", "b"), {"stride": 11, "label_all_pieces": True})],
+    ids=["a scheme", "no scheme, all pieces"],
+)
+def test_tags(tiny_proto, tmp_path, labels, lengths):
+    lengths = LENGTHS | lengths
     task = make_task("TokenClassifier", tiny_proto, labels=labels, lengths=lengths)
     balance(task, task.output_dense.bias, HARD)
     assert_entities(task, tmp_path)
@@ -178,22 +176,18 @@ def assert_answers(task, folder):
     return expected
 
 
+READ = LENGTHS | {"doc_stride": 9, "max_query_length": 8}
+
+
 def test_answers(tiny_proto, tmp_path):
-    lengths = LENGTHS | {"doc_stride": 9, "max_query_length": 8}
-    task = make_task("QuestionAnswerer", tiny_proto, lengths=lengths)
+    task = make_task("QuestionAnswerer", tiny_proto, lengths=READ)
     answers = assert_answers(task, tmp_path)
     assert len({answer["start"] for answer in answers}) > 5
 
 
 def test_answers_or_says_that_there_is_none(tiny_proto, tmp_path):
-    task = make_task(
-        "QuestionAnswerer",
-        tiny_proto,
-        head="conditional",
-        start_n_top=3,
-        end_n_top=2,
-        lengths=LENGTHS,
-    )
+    options = {"head": "conditional", "start_n_top": 3, "end_n_top": 2}
+    task = make_task("QuestionAnswerer", tiny_proto, lengths=LENGTHS, **options)
     windows = (["What do you hear?"] * 3, HARD[2:5])
     doubts = task.predict(windows, verbose=0)["answerability"]
     task.null_threshold = float(np.median(doubts))
@@ -245,8 +239,7 @@ def test_fills_masks_of_word_pieces(tmp_path):
 
 
 def test_answers_from_word_pieces(tmp_path):
-    lengths = LENGTHS | {"doc_stride": 9, "max_query_length": 8}
-    task = make_task("QuestionAnswerer", word_proto(), lengths=lengths)
+    task = make_task("QuestionAnswerer", word_proto(), lengths=READ)
     questions, contexts = ["What runs?"] * 3, HARD[2:5]
     (found,) = ask(task, tmp_path, {"question": questions, "context": contexts})
     for row, answer in enumerate(task.answer(questions, contexts)):

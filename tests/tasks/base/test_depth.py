@@ -34,14 +34,18 @@ def at(task, num_layers):
     return task.predict(TEXTS, num_layers=num_layers, verbose=0)
 
 
-def rebuilt(task, num_layers):
-    """The outputs of a model with these weights that was built at a depth."""
+def rebuild(task, num_layers):
+    """A model with these weights that was built at a depth."""
     config = task.get_config() | {"preprocessor": None}
     config["backbone"]["config"]["num_layers"] = num_layers
     copy = type(task).from_config(config)
     copy.set_weights(task.get_weights())
     copy.preprocessor = task.preprocessor
-    return copy.predict(TEXTS, verbose=0)
+    return copy
+
+
+def rebuilt(task, num_layers):
+    return rebuild(task, num_layers).predict(TEXTS, verbose=0)
 
 
 def test_predict_and_evaluate_run_fewer_layers(make_classifier):
@@ -182,12 +186,7 @@ def test_a_view_follows_the_weights_and_keeps_its_function(make_classifier):
 def test_a_view_of_every_task(name, make_classifier, toy_proto):
     task = make_task(name, make_classifier, toy_proto)
     names = [layer.name for layer in all_layers(task)]
-    view, x = task.with_num_layers(1), CASES[name][1][0]
-    config = task.get_config() | {"preprocessor": None}
-    config["backbone"]["config"]["num_layers"] = 1
-    copy = type(task).from_config(config)
-    copy.set_weights(task.get_weights())
-    copy.preprocessor = task.preprocessor
+    view, x, copy = task.with_num_layers(1), CASES[name][1][0], rebuild(task, 1)
     expected = copy.predict(x, verbose=0)
     for found in (view.predict(x, verbose=0), task.predict(x, num_layers=1, verbose=0)):
         keras.tree.map_structure(
@@ -243,7 +242,8 @@ class Paused(AlbertClassifier):
     def __init__(self, *args, **kwargs):
         self.depth, self.is_waiting, self.goes_on = (
             0,
-            *(threading.Event() for _ in range(2)),
+            threading.Event(),
+            threading.Event(),
         )
         super().__init__(*args, **kwargs)
 

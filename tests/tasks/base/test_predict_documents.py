@@ -120,7 +120,7 @@ def test_other_outputs_than_logits(make_classifier, num_classes, activation):
     assert scores == pytest.approx(np.sort(expected)[::-1], abs=1e-5)
 
 
-def test_says_what_is_wrong(classifier, embedder, make_classifier):
+def test_says_what_is_wrong(classifier, embedder):
     for call in (classifier.classify_documents, embedder.embed_documents):
         with pytest.raises(ValueError, match="A document is one text, and these are"):
             call([("a", "b")])
@@ -130,5 +130,3 @@ def test_says_what_is_wrong(classifier, embedder, make_classifier):
             call("a", stride=31)
     with pytest.raises(ValueError, match="top_k=0"):
         classifier.classify_documents("a", top_k=0)
-    with pytest.raises(ValueError, match=r"no preprocessor\. Build it"):
-        make_classifier(preprocessor=None).classify_documents("a")

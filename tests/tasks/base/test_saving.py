@@ -33,13 +33,6 @@ def expected(trained):
     return trained.predict(TEXTS, verbose=0)
 
 
-def assert_same(copy, original):
-    expected = original.predict(TEXTS, verbose=0)
-    np.testing.assert_allclose(copy.predict(TEXTS, verbose=0), expected, atol=1e-5)
-    assert copy.class_names == original.class_names
-    assert copy.get_config().keys() == original.get_config().keys()
-
-
 class TestPreset:
     @pytest.mark.parametrize("backend", BACKENDS)
     def test_loads_on_the_other_backends(self, preset, expected, run_fresh, backend):
@@ -59,6 +52,7 @@ class TestPreset:
             "model = keras_hub.models.TextClassifier.from_preset(directory)\n"
             "assert type(model) is keras_albert.AlbertClassifier\n"
             "assert model.labels == ('bad', 'good')\n"
+            "assert model.preprocessor.max_sequence_length == 32\n"
             "backbone = keras_hub.models.Backbone.from_preset(directory)\n"
             "assert type(backbone) is keras_albert.AlbertBackbone\n"
             "pooled = backbone.predict(model.preprocessor(texts), verbose=0)\n"

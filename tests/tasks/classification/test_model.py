@@ -49,12 +49,9 @@ def test_preprocessed_ids_train_alike(make_classifier, toy):
     for classifier, x in ((with_texts, toy[0][:32]), (with_ids, ids)):
         classifier.compile(keras.optimizers.SGD(0.1))
         classifier.fit(x, toy[1][:32], batch_size=32, epochs=2, verbose=0)
-    for got, expected in zip(with_ids.weights, with_texts.weights, strict=True):
-        np.testing.assert_allclose(
-            keras.ops.convert_to_numpy(got),
-            keras.ops.convert_to_numpy(expected),
-            atol=1e-5,
-        )
+    pairs = zip(with_ids.get_weights(), with_texts.get_weights(), strict=True)
+    for got, expected in pairs:
+        np.testing.assert_allclose(got, expected, atol=1e-5)
     assert with_ids.evaluate(ids, toy[1][:32], verbose=0)[0] > 0
 
 
@@ -175,12 +172,9 @@ class TestBadInput:
         for method in (trained.fit, trained.evaluate):
             with pytest.raises((ValueError, TypeError), match=message):
                 method(x, y, verbose=0)
-
-    def test_predict_says_what_is_wrong(self, trained):
-        with pytest.raises(ValueError, match="row 1 of texts is nan"):
-            trained.predict(["a", float("nan")])
-        with pytest.raises(ValueError, match="Received a single one: 'a'"):
-            trained.predict("a")
+        if message.startswith(("row", "Pass")):
+            with pytest.raises((ValueError, TypeError), match=message):
+                trained.predict(x)
 
     @pytest.mark.parametrize(
         ("name", "value", "message"),

@@ -59,9 +59,7 @@ def test_batches_hold_texts_targets_and_weights_of_the_same_rows(texts):
 def test_restores_the_order(texts):
     batches = make(texts, False)
     outputs = np.concatenate(batches.plan).astype(float)[:, None]
-    np.testing.assert_array_equal(
-        batches.restore_order(outputs), np.arange(COUNT, dtype=float)[:, None]
-    )
+    np.testing.assert_array_equal(batches.restore_order(outputs)[:, 0], range(COUNT))
 
 
 def test_each_epoch_has_another_plan_and_all_are_reproducible(texts):

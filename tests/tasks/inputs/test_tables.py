@@ -39,18 +39,14 @@ def model(make_classifier):
 
 
 def features():
-    return datasets.Features(
-        id=datasets.Value("int32"),
-        film=datasets.Value("string"),
-        mood=datasets.ClassLabel(names=NAMES),
-    )
+    number, film = datasets.Value("int32"), datasets.Value("string")
+    moods = datasets.ClassLabel(names=NAMES)
+    return datasets.Features(id=number, film=film, mood=moods)
 
 
 def rows_of(columns):
-    return [
-        dict(zip(columns, row, strict=True))
-        for row in zip(*columns.values(), strict=True)
-    ]
+    rows = zip(*columns.values(), strict=True)
+    return [dict(zip(columns, row, strict=True)) for row in rows]
 
 
 TABLES = {
@@ -92,9 +88,7 @@ STREAMS = {
     "generator": lambda c: iter(batches_of(c)),
     "DataLoader": lambda c: torch.utils.data.DataLoader(rows_of(c), batch_size=3),
     "grain": lambda c: grain.MapDataset.source(rows_of(c)).batch(3),
-    "datasets": lambda c: datasets.Dataset.from_dict(
-        c, features()
-    ).to_iterable_dataset(),
+    "datasets": lambda c: TABLES["datasets"](c).to_iterable_dataset(),
 }
 NAMED = {"text": "film", "label": "mood"}
 

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from keras_albert import AlbertPretrainer
 from tests.compiled import to_numpy
 from tests.one_backend import on_one_backend_except
 from tests.tasks.masked_lm.masked_lm_models import make_pretrainer
@@ -98,5 +97,3 @@ def test_bad_input(pretrainer):
         pretrainer.fit(FIRST, SECOND, verbose=0)
     with pytest.raises(ValueError, match="as many first texts as second"):
         pretrainer.score_order(FIRST, SECOND[:3])
-    with pytest.raises(ValueError, match="no preprocessor"):
-        AlbertPretrainer(pretrainer.backbone).score_order("a", "b")

@@ -85,14 +85,10 @@ def brute_force(windows, logits, max_length, conditional, end_n_top=99):
 @pytest.mark.parametrize("max_length", [1, 4, 30])
 @pytest.mark.parametrize("conditional", [False, True])
 def test_the_best_are_found(windows, logits, max_length, conditional):
-    outputs = {"start_logits": logits["start_logits"]}
+    outputs = {name: logits[name] for name in ("start_logits", "end_logits")}
     if conditional:
-        outputs |= {
-            "end_logits": logits["beams"],
-            "answerability": logits["answerability"],
-        }
-    else:
-        outputs["end_logits"] = logits["end_logits"]
+        outputs["end_logits"] = logits["beams"]
+        outputs["answerability"] = logits["answerability"]
     found = span_candidates(outputs, windows, max_length, n_best=500, end_n_top=2)
     expected = brute_force(
         windows, logits, max_length, conditional, 2 if conditional else 99

@@ -3,14 +3,11 @@ import numpy as np
 import pytest
 
 from keras_albert.text.tasks.question_answering import ContextTokens
-from tests.one_backend import on_one_backend_except
 from tests.tasks.question_answering.small_reader import (
     CONTEXT,
     small_reader,
     toy_reading,
 )
-
-pytestmark = on_one_backend_except()
 
 HEADS = ("independent", "conditional")
 
@@ -165,7 +162,7 @@ class TestBadInput:
             with pytest.raises(ValueError, match=next(iter(wrong))):
                 small_reader(toy_proto, **wrong)
 
-    def test_calls(self, readers, toy_proto):
+    def test_calls(self, readers):
         reader = readers["independent"]
         with pytest.raises(ValueError, match="top_k=0"):
             reader.answer("the lamps", CONTEXT, top_k=0)
@@ -173,9 +170,6 @@ class TestBadInput:
             reader.predict((["the lamps"] * 2, [CONTEXT, ""]))
         with pytest.raises(ValueError, match="as many first texts"):
             reader.answer(["the lamps"], [CONTEXT] * 2)
-        bare = small_reader(toy_proto, preprocessor=None)
-        with pytest.raises(ValueError, match="no preprocessor"):
-            bare.answer("the lamps", CONTEXT)
 
     def test_answers(self, readers):
         (questions, contexts), y = toy_reading(3)

@@ -35,13 +35,8 @@ def test_words_that_nobody_sees_neither_begin_nor_part_an_entity():
 
 def test_descriptions():
     raw = describe_entity(Span(1, 3, "x"), 0.5, split_words("in  New York!"))
-    assert raw == {
-        "label": "x",
-        "score": 0.5,
-        "start": 4,
-        "end": 12,
-        "text": "New York",
-    }
+    place = {"start": 4, "end": 12, "text": "New York"}
+    assert raw == {"label": "x", "score": 0.5} | place
     words = describe_entity(Span(1, 3, "x"), 0.5, join_words(["in", "New", "York"]))
     assert words["text"] == "New York"
     assert (words["start"], words["start_word"], words["end_word"]) == (3, 1, 3)
@@ -57,12 +52,7 @@ def test_bounds_and_label_must_be_right():
     assert scores["f1"] == pytest.approx(2 / 7)
     assert scores["support"] == 3
     assert scores["labels"]["b"]["precision"] == 0.5
-    assert scores["labels"]["c-d"] == {
-        "precision": 0,
-        "recall": 0,
-        "f1": 0,
-        "support": 0,
-    }
+    assert set(scores["labels"]["c-d"].values()) == {0}
     assert score_entities([[], []], [[], []])["f1"] == 0.0
 
 

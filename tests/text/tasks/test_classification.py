@@ -3,22 +3,12 @@
 import keras
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, settings
-from hypothesis import strategies as st
 
-from keras_albert import AlbertBackbone, AlbertClassifierPreprocessor, AlbertTokenizer
+from keras_albert import AlbertClassifierPreprocessor, AlbertTokenizer
 from keras_albert.text.batching import bucket_length, default_length_buckets
 
 NAMES = ("padding_mask", "segment_ids", "token_ids")
 CLS, SEP = 2, 3
-
-# Any text that UTF-8 can encode.
-texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
-property_based = settings(
-    max_examples=60,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
 
 
 @pytest.fixture(scope="module")
@@ -46,15 +36,6 @@ class TestForms:
         assert packed["token_ids"][length - 1] == SEP
         ids = packed["token_ids"][1 : length - 1]
         assert preprocessor.tokenizer.detokenize(ids) == "the old cafe"
-
-    # `tests/text/inputs` has all types.
-    @pytest.mark.parametrize(
-        "given", [[b"the town", "a hill"], np.array([["the town"], ["a hill"]])]
-    )
-    def test_types_of_texts_are_equal(self, preprocessor, given):
-        rows = [preprocessor(text) for text in ("the town", "a hill")]
-        stacked = {name: np.stack([row[name] for row in rows]) for name in NAMES}
-        assert_equal(preprocessor(given), stacked)
 
     @pytest.mark.parametrize(
         "given",
@@ -119,16 +100,6 @@ class TestElements:
 
 
 class TestHardText:
-    @pytest.mark.parametrize("text", ["", " ", " \t\n\u2003", "\u200b", "\0", "\u0301"])
-    def test_blank_text_has_only_special_tokens(self, preprocessor, text):
-        packed = preprocessor(text)
-        length = packed["padding_mask"].sum()
-        ids = packed["token_ids"][:length].tolist()
-        known = set(range(5, preprocessor.tokenizer.vocabulary_size())) | {1}
-        assert (ids[0], ids[-1]) == (CLS, SEP)
-        assert set(ids[1:-1]) <= known
-        assert length <= 4
-
     def test_long_texts_are_truncated(self, preprocessor):
         packed = preprocessor(["a bc d " * 150_000, "x" * 1_000_000])
         assert packed["token_ids"].shape == (2, 64)
@@ -176,43 +147,3 @@ class TestLengths:
     def test_invalid_lengths_raise(self, preprocessor, arguments, message):
         with pytest.raises((ValueError, TypeError), match=message):
             AlbertClassifierPreprocessor(preprocessor.tokenizer, **arguments)
-
-
-class TestSaving:
-    def make(self, tokenizer):
-        return AlbertClassifierPreprocessor(
-            tokenizer,
-            max_sequence_length=40,
-            length_buckets=(10, 20),
-            truncate="waterfall",
-            name="mine",
-        )
-
-    def assert_same(self, copy, original):
-        for name in ("name", "truncate", "sequence_length", "max_sequence_length"):
-            assert getattr(copy, name) == getattr(original, name)
-        assert copy.get_config() == original.get_config()
-        x = (["The old town, in 2011", "a"], ["it rained " * 30, "b"])
-        assert_equal(copy(x), original(x))
-
-    def test_config_round_trip(self, preprocessor):
-        original = self.make(preprocessor.tokenizer)
-        config = keras.saving.serialize_keras_object(original)
-        copy = keras.saving.deserialize_keras_object(config)
-        # The config does not contain the vocabulary, which is saved separately.
-        copy.tokenizer.set_proto(preprocessor.tokenizer.proto)
-        self.assert_same(copy, original)
-
-    @pytest.mark.parametrize("length", [None, 24])
-    def test_preset_round_trip(self, preprocessor, tmp_path, length):
-        original = self.make(preprocessor.tokenizer)
-        original.sequence_length = length
-        # KerasHub finds the class through the backbone's config.
-        AlbertBackbone(130, 1, 2, 4, 8, 16).save_to_preset(tmp_path / "preset")
-        original.save_to_preset(tmp_path / "preset")
-        copy = AlbertClassifierPreprocessor.from_preset(tmp_path / "preset")
-        self.assert_same(copy, original)
-        longer = AlbertClassifierPreprocessor.from_preset(
-            tmp_path / "preset", sequence_length=33
-        )
-        assert longer("a")["token_ids"].shape == (33,)

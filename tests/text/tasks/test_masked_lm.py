@@ -22,11 +22,6 @@ TEXTS = [
 ] * 4
 
 
-@pytest.fixture(scope="module")
-def tokenizer(tiny_proto):
-    return AlbertTokenizer(tiny_proto)
-
-
 @pytest.fixture
 def preprocessor(tokenizer):
     return AlbertMaskedLMPreprocessor(tokenizer, seed=3)
@@ -38,17 +33,6 @@ def unmask(batch):
     row, slot = np.nonzero(weights)
     ids[row, x["mask_positions"][row, slot]] = y[row, slot]
     return ids
-
-
-def test_only_masked_tokens_differ_from_the_text(preprocessor, tokenizer):
-    batch = preprocessor(TEXTS)
-    x, y, weights = batch
-    assert set(x) == {"token_ids", "segment_ids", "padding_mask", "mask_positions"}
-    assert x["mask_positions"].shape == y.shape == weights.shape
-    for ids, mask, text in zip(unmask(batch), x["padding_mask"], TEXTS, strict=True):
-        assert ids[: mask.sum()].tolist() == [2, *tokenizer(text).tolist(), 3]
-    assert (weights.sum(axis=1) >= 1).all()
-    assert {array.dtype.name for array in x.values()} == {"int32"}
 
 
 def test_masks_differ_each_time_and_repeat_with_the_seed(tokenizer):
@@ -100,22 +84,6 @@ def test_number_of_slots_depends_on_the_width_alone(preprocessor):
     assert preprocessor.mask_slots(512) == 80
 
 
-def test_masking_arguments(tokenizer):
-    preprocessor = AlbertMaskedLMPreprocessor(
-        tokenizer,
-        sequence_length=32,
-        mask_selection_rate=0.5,
-        mask_selection_length=5,
-        mask_token_rate=1.0,
-        random_token_rate=0.0,
-        seed=1,
-    )
-    x, y, weights = preprocessor(TEXTS)
-    assert y.shape == (12, 5)
-    row, slot = np.nonzero(weights)
-    assert (x["token_ids"][row, x["mask_positions"][row, slot]] == 4).all()
-
-
 def test_mask_selection_length_is_at_most_the_row_length(tokenizer):
     lengths = ({"sequence_length": 8}, {"max_sequence_length": 8})
     for length in lengths:
@@ -163,17 +131,6 @@ def test_mask_tokens_in_texts(preprocessor):
     # In training, `[MASK]` is ordinary text.
     masked = preprocessor(["[MASK] [MASK]"] * 8)
     assert not (unmask(masked) == 4).any()
-
-
-def test_config_round_trip(preprocessor):
-    config = preprocessor.get_config()
-    assert config["seed"] == 3
-    copy = AlbertMaskedLMPreprocessor.from_config(
-        config | {"tokenizer": preprocessor.tokenizer, "max_ngram": 1}
-    )
-    assert copy.get_config().keys() == config.keys()
-    assert copy.max_ngram == 1
-    assert copy.masking.rates.max_ngram == 1
 
 
 @pytest.mark.parametrize(
@@ -277,16 +234,6 @@ def test_sample_weights_of_pairs(pretrainer):
 def test_single_texts_raise(pretrainer, x):
     with pytest.raises(ValueError, match=r"pair|3 texts"):
         pretrainer(x)
-
-
-def test_config_of_pretrainer(pretrainer):
-    config = pretrainer.get_config()
-    copy = AlbertPretrainerPreprocessor.from_config(
-        config | {"tokenizer": pretrainer.tokenizer}
-    )
-    assert {k: v for k, v in copy.get_config().items() if k != "tokenizer"} == {
-        k: v for k, v in config.items() if k != "tokenizer"
-    }
 
 
 def pieces_of(tokenizer, text):

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from keras_albert import AlbertBackbone, AlbertTextEmbedderPreprocessor, AlbertTokenizer
+from keras_albert import AlbertTextEmbedderPreprocessor, AlbertTokenizer
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
 
@@ -44,11 +44,3 @@ def test_shapes_of_texts_and_pairs(preprocessor):
     assert preprocessor(["the town " * 40])["token_ids"].shape == (1, 24)
     with pytest.raises(ValueError, match="A similarity is that of two texts"):
         preprocessor(["a", "b"], [0.5, 1.0])
-
-
-def test_preset(preprocessor, tmp_path):
-    AlbertBackbone(130, 1, 2, 4, 8, 16).save_to_preset(tmp_path / "preset")
-    preprocessor.save_to_preset(tmp_path / "preset")
-    copy = AlbertTextEmbedderPreprocessor.from_preset(tmp_path / "preset")
-    assert copy.get_config() == preprocessor.get_config()
-    assert copy.max_length == 24

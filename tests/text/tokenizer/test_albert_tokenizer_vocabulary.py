@@ -13,11 +13,6 @@ from keras_albert.text.tokenizer.text_rules import TextRules, rule_name
 SPECIAL = ["<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"]
 
 
-@pytest.fixture(scope="module")
-def tokenizer(tiny_proto):
-    return AlbertTokenizer(tiny_proto)
-
-
 def edited(proto, edit):
     model = parse_vocabulary(proto)
     edit(model)
@@ -153,15 +148,7 @@ def test_safe_mode_raises_for_a_path_in_a_config(tokenizer, tmp_path):
 @pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
 @pytest.mark.parametrize("loader", [AlbertTokenizer, keras_hub.tokenizers.Tokenizer])
 def test_preset_round_trip(tokenizer, tmp_path, loader):
-    backbone = AlbertBackbone(
-        vocabulary_size=130,
-        num_layers=1,
-        num_heads=2,
-        embedding_dim=4,
-        hidden_dim=8,
-        intermediate_dim=8,
-    )
-    backbone.save_to_preset(str(tmp_path))
+    AlbertBackbone(130, 1, 2, 4, 8, 8).save_to_preset(str(tmp_path))
     tokenizer.save_to_preset(str(tmp_path))
     restored = loader.from_preset(str(tmp_path))
     assert type(restored) is AlbertTokenizer

@@ -19,8 +19,7 @@ from keras_albert.text.tokenizer.word_piece import (
     WordPieceRules,
     character_table,
 )
-from tests.property.strange_texts import TEXTS
-from tests.text.tokenizer.test_albert_tokenizer import hard_texts
+from tests.property.strange_texts import HARD_TEXTS, TEXTS
 from tests.text.tokenizer.test_word_piece import PIECES, RULES
 
 tf = pytest.importorskip("tensorflow")
@@ -102,8 +101,8 @@ GRAPHS = [graph_of(tokenizer) for tokenizer in TOKENIZERS]
 @pytest.mark.parametrize("number", range(len(RULES)))
 @settings(deadline=None, max_examples=60)
 @given(text=TEXTS)
-@example("".join(hard_texts))
-@example(" ".join(hard_texts))
+@example("".join(HARD_TEXTS))
+@example(" ".join(HARD_TEXTS))
 @example("가각힣 é\u0301\u200bx \u3000漢字caf\u00e9 [E1] [e1]")
 @example("a" * 101 + " " + "é" * 100 + "é" * 101)
 @example("İSTANBUL ǅ Σίσυφος ﬁ ½ \ufffd\ue000 the\u0378river")

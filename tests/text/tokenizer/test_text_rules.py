@@ -114,11 +114,10 @@ def test_auto_keeps_a_model_with_rules(plain):
 
 
 def test_identity_table():
-    proto = add_text_rules(model_with_table("identity", "▁the"), TextRules())
-    assert normalize(proto, "Crème\u2003 Ａ") == "creme a"  # noqa: RUF001
+    model, text = model_with_table("identity", "▁the"), "Crème\u2003 Ａ"  # noqa: RUF001
+    assert normalize(add_text_rules(model, TextRules()), text) == "creme a"
     nothing = TextRules(lowercase=False, strip_accents=False)
-    proto = add_text_rules(model_with_table("identity", "▁the"), nothing)
-    assert normalize(proto, "Crème\u2003 Ａ") == "Crème Ａ"  # noqa: RUF001
+    assert normalize(add_text_rules(model, nothing), text) == "Crème Ａ"  # noqa: RUF001
 
 
 def test_sequences_of_the_original_table_are_kept():

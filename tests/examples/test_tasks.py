@@ -1,4 +1,4 @@
-"""The examples with several texts per input, on little data."""
+"""The examples of tasks run from the command line, on little data."""
 
 import gzip
 import json
@@ -80,3 +80,47 @@ def test_similarities_are_learned_from_the_real_files(shared_data):
     before = float(printed.split("rho: ")[1].split(" before")[0])
     after = float(printed.split("before training, ")[1].split(" after")[0])
     assert after > before + 0.05
+
+
+def test_it_reads_texts_fills_masks_and_saves(tmp_path):
+    paragraphs = ["the old town by the sea", "", "a storm, and rain on the hill"] * 40
+    (tmp_path / "a.txt").write_text("\n".join(paragraphs))
+    with gzip.open(tmp_path / "b.txt.gz", "wt") as file:
+        file.write("bread in the small town\n" * 20)
+    output = tmp_path / "preset"
+    options = ("--epochs", "1", "--vocabulary-size", "40", "--output", str(output))
+    printed = run("fill_mask.py", str(tmp_path), *options)
+    assert "95 paragraphs" in printed
+    assert "held-out masked tokens: loss" in printed
+    assert printed.count("%  ") == 15
+    assert (output / "task.weights.h5").exists()
+
+
+@pytest.mark.shared_data
+def test_it_beats_the_commonest_token_on_real_books(shared_data):
+    printed = run(
+        "fill_mask.py",
+        str(shared_data / "text" / "books" / "books_000.txt.gz"),
+        *("--limit", "2000", "--epochs", "3"),
+    )
+    accuracy = float(printed.split("accuracy ")[-1].split("%")[0])
+    commonest = float(printed.split("commonest token: ")[1].split("%")[0])
+    assert accuracy > commonest
+
+
+SENTENCES = [
+    "Ada\tB-person\nLovelace\tI-person\nlived\tO\nin\tO\nLondon\tB-place\n",
+    "the\tO\nold\tO\ntown\tO\nof\tO\nYork\tB-place\n",
+]
+
+
+def test_entities_are_learned_from_conll_files(tmp_path):
+    pytest.importorskip("seqeval")
+    for part in ("train", "dev"):
+        (tmp_path / f"{part}.conll").write_text("\n".join(SENTENCES * 8))
+    output = tmp_path / "preset"
+    options = ("--epochs", "1", "--vocabulary-size", "40", "--output", str(output))
+    printed = run("ner.py", str(tmp_path), *options)
+    assert "precision" in printed
+    assert "person" in printed
+    assert (output / "task.weights.h5").exists()

@@ -1,11 +1,15 @@
-"""The commands that the documentation shows can be typed as they stand."""
+"""The commands and names that the documentation shows exist."""
 
+import ast
+import importlib
 import re
 import shlex
+import textwrap
 from pathlib import Path
 
 import pytest
 
+import keras_albert
 from keras_albert_cli.options import build_parser
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -27,6 +31,12 @@ OTHERS = {
 @pytest.fixture(params=PAGES, ids=lambda path: str(path.relative_to(ROOT)))
 def page(request):
     return request.param.read_text(encoding="utf-8")
+
+
+@pytest.fixture
+def named(request, page):
+    """A page of today's names, unlike those of the changelog."""
+    return "" if "CHANGELOG" in request.node.name else page
 
 
 @pytest.fixture(scope="module")
@@ -105,3 +115,51 @@ def test_programs_exist(page):
 
 def test_pages_are_found():
     assert len(PAGES) > 40
+
+
+# Classes of transformers, KerasHub and Model Garden.
+OF_OTHERS = re.compile(
+    r"AlbertFor\w+|AlbertModel|AlbertConfig|AlbertTokenizerFast|AlbertPreTrainedModel"
+    r"|AlbertEncoder"
+)
+
+
+def resolve(name):
+    """Return the object with a dotted name, such as `keras_albert.tasks.recipes`."""
+    found = keras_albert
+    for part in name.split(".")[1:]:
+        if not hasattr(found, part):
+            # A module that is not imported yet.
+            found = importlib.import_module(f"{found.__name__}.{part}")
+        else:
+            found = getattr(found, part)
+    return found
+
+
+def programs(text):
+    """Return the fenced Python code without that of doctests."""
+    blocks = re.findall(r"^( *)```python\n(.*?)^ *```", text, re.DOTALL | re.MULTILINE)
+    return [textwrap.dedent(code) for _, code in blocks if ">>>" not in code]
+
+
+def test_imports_of_programs_exist(named):
+    for code in programs(named):
+        for node in ast.walk(ast.parse(code)):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                package = node.module.partition(".")[0]
+                for name in node.names if package == "keras_albert" else ():
+                    assert resolve(f"{node.module}.{name.name}") is not None
+
+
+def test_dotted_names_exist(named):
+    for name in re.findall(r"(?<![\w./])keras_albert(?:\.[A-Za-z]\w+)+", named):
+        resolve(name)
+
+
+def test_classes_exist(named):
+    found = set(re.findall(r"`(Albert[A-Z]\w*)`", named))
+    assert not {
+        name
+        for name in found
+        if not hasattr(keras_albert, name) and not OF_OTHERS.fullmatch(name)
+    }
