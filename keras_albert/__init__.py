@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Any
 
 from keras_albert import layers
 from keras_albert.backbone import AlbertBackbone
-from keras_albert.presets.checkpoint_formats import register_formats_of
 from keras_albert.tasks import (
     AlbertClassifier,
     AlbertMaskedLM,
@@ -67,8 +66,6 @@ __all__ = [
 # must know the classes above before it loads a file.
 _ON_USE = ("conversion", "serving")
 _OF_COMPRESSION = ("compress", "distill", "merge_adapters")
-
-register_formats_of("keras_albert.conversion")
 
 if not TYPE_CHECKING:
 

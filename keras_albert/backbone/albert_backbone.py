@@ -15,22 +15,19 @@ from keras_albert.layers.heads import masked_mean
 from keras_albert.layers.randomness import albert_initializer, derive_seeds
 from keras_albert.layers.run_layers import get_activation, own_arguments
 from keras_albert.layers.shared_transformer_encoder import SharedTransformerEncoder
-from keras_albert.presets.base_preset import has_base, load_from_base
+from keras_albert.presets.checkpoint import Checkpoint
 from keras_albert.presets.checkpoint_exports import CheckpointExports
-from keras_albert.presets.checkpoint_formats import CheckpointFormat
 from keras_albert.presets.handles import BUILTIN_PRESETS
-from keras_albert.presets.preset_files import CONFIG_FILE
 from keras_albert.presets.preset_mixin import PresetMixin
 from keras_albert.presets.stored_weights import check_stored_weights
 from keras_albert.types import Activation, DType, ModelInputs, Tensor
-from keras_albert.utils.arguments import check_positive, refuse_unknown, warn_of_depth
+from keras_albert.utils.arguments import check_positive, refuse_unknown
 from keras_albert.utils.keras_internals import (
     all_layers,
     building_model,
     explain_held,
     register_parameters,
 )
-from keras_albert.utils.reading import read_json
 
 # (layers, hidden width, heads). Paper, table 1, as released (xlarge: 16 heads of 128).
 _PUBLISHED = {
@@ -400,29 +397,8 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
         self.pretrained = True
 
     @classmethod
-    def _from_own_preset(cls, directory: Path, **kwargs: Any) -> Self:
-        config = read_json(directory / CONFIG_FILE)["config"]
-        stored, given = config["num_layers"], kwargs.get("num_layers")
-        if config.get("adapter_rank") and given not in (None, stored):
-            raise ValueError(
-                f"The model in {directory} has adapters for {stored} layers, and is "
-                f"loaded with all of them. Received: num_layers={given!r}. Run fewer "
-                "with `num_layers` of a call, or with `with_num_layers` of a task."
-            )
-        warn_of_depth(given, stored)
-        if not (has_base(directory) and kwargs.get("load_weights", True)):
-            return super()._from_own_preset(directory, **kwargs)
-        backbone = super()._from_own_preset(
-            directory, **(kwargs | {"load_weights": False})
-        )
-        load_from_base(backbone, directory)
-        return backbone
-
-    @classmethod
-    def _from_checkpoint(
-        cls, checkpoint_format: CheckpointFormat, directory: Path, **kwargs: Any
-    ) -> Self:
-        backbone: Self = checkpoint_format.load_backbone(cls, directory, **kwargs)
+    def _from_checkpoint(cls, checkpoint: Checkpoint, **kwargs: Any) -> Self:
+        backbone: Self = checkpoint.load_backbone(cls, **kwargs)
         return backbone
 
     @classmethod
@@ -430,8 +406,8 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
         """Build a backbone from the result of `get_config`."""
         quantized = config.get("quantized_dtype")
         if quantized and config.get("dtype") is None:
-            # KerasHub's loader replaces the saved policies by `None`, and the int8
-            # weights that it loads next would not fit.
+            # KerasHub's own classes replace the saved policies by `None`, and the int8
+            # weights that they load next would not fit.
             config = config | {"dtype": quantized}
         arguments = {k: v for k, v in config.items() if k != "quantized_dtype"}
         backbone: Self = super().from_config(arguments)

@@ -21,6 +21,7 @@ from keras_albert.commands.tasks import known_task, on_one_scale
 from keras_albert.compression import compress, distill
 from keras_albert.compression.text_spans import split_texts
 from keras_albert.conversion.task_classes import class_of, load_task
+from keras_albert.presets.checkpoint import open_checkpoint
 from keras_albert.presets.handles import local_directory
 from keras_albert.tasks.base.other_backbone import with_backbone
 from keras_albert.tasks.base.task import AlbertTask
@@ -109,7 +110,7 @@ def _run(arguments: argparse.Namespace, folder: RunFolder) -> None:
 def _load_student(preset: str, teacher: AlbertTask, dtype: Any) -> Any:
     """Load a small model, with the head of the teacher if it has none of its kind."""
     directory = local_directory(preset)
-    if directory is not None and class_of(directory) is type(teacher):
+    if directory and class_of(open_checkpoint(directory)) is type(teacher):
         return load_task(preset, dtype=dtype)
     return with_backbone(teacher, AlbertBackbone.from_preset(preset, dtype=dtype))
 

@@ -9,10 +9,9 @@ from rich.table import Table
 from keras_albert.commands.report import given_options, plain_console
 from keras_albert.conversion.convert import convert_checkpoint
 from keras_albert.conversion.task_classes import class_of, load_task
-from keras_albert.presets.base_preset import base_of, has_base, is_public
-from keras_albert.presets.checkpoint_formats import find_format
+from keras_albert.presets.base_preset import base_of, is_public
+from keras_albert.presets.checkpoint import Checkpoint, open_checkpoint
 from keras_albert.presets.handles import local_directory
-from keras_albert.presets.preset_checks import check_preset
 from keras_albert.presets.push import CARD_FILE, push_files
 from keras_albert.serving.verification import verify
 from keras_albert.tasks.base.export_formats import check_export_options, format_of_path
@@ -96,10 +95,9 @@ _LIBRARIES = ("sentence-transformers", "transformers", "keras-hub")
 def run_push(arguments: argparse.Namespace) -> None:
     """Run the command."""
     directory = local_directory(arguments.directory) or arguments.directory
-    found = find_format(directory)
-    if found is None:
-        check_preset(directory)
-    base = base_of(directory) if has_base(directory) else None
+    checkpoint = open_checkpoint(directory)
+    checkpoint.check()
+    base = base_of(checkpoint.files)
     if base is not None and arguments.to is None and not is_public(base):
         raise ValueError(
             f"{directory} contains only the difference from {base}, a directory of "
@@ -108,8 +106,8 @@ def run_push(arguments: argparse.Namespace) -> None:
         )
     model = arguments.handle.removeprefix("hf://")
     has_card = (directory / CARD_FILE).is_file()
-    card = _read_card(directory, has_card, model, base, arguments)
-    key = arguments.to or (found.key if found else "")
+    card = _read_card(checkpoint, has_card, model, base, arguments)
+    key = arguments.to or checkpoint.format.key
     library = next((each for each in _LIBRARIES if key.startswith(each)), None)
     handle = arguments.handle
     if arguments.revision is not None:
@@ -134,11 +132,11 @@ def run_push(arguments: argparse.Namespace) -> None:
     print(f"{handle}: {len(files) + 1} files, {size / 1e6:,.1f} MB")
     if base is not None and arguments.to is None:
         print(f"its base, which from_preset loads as well: {base}")
-    print(f'{class_of(directory).__name__}.from_preset("{handle}")')
+    print(f'{class_of(checkpoint).__name__}.from_preset("{handle}")')
 
 
 def _read_card(
-    directory: Path,
+    checkpoint: Checkpoint,
     has_card: bool,
     model: str,
     base: str | None,
@@ -146,7 +144,7 @@ def _read_card(
 ) -> str:
     """Return the card of a directory, or a new one."""
     declared = CardMetadata(**{name: getattr(arguments, name) for name in ON_CARD})
-    path = directory / CARD_FILE
+    path = checkpoint.directory / CARD_FILE
     if has_card:
         if declared != CardMetadata():
             given = next(name for name in ON_CARD if getattr(declared, name))
@@ -157,10 +155,10 @@ def _read_card(
         return path.read_text(encoding="utf-8")
     if declared.license is None:
         raise ValueError(
-            f"{directory} has no model card, {CARD_FILE}. Write one, or pass `license` "
-            "for a short one."
+            f"{checkpoint} has no model card, {CARD_FILE}. Write one, or pass "
+            "`license` for a short one."
         )
-    cls = class_of(directory)
+    cls = class_of(checkpoint)
     row = TASKS.get(cls.__name__)
     tag = row.pipeline_tag if row else "feature-extraction"
     name = model.rpartition("/")[2]

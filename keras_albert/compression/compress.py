@@ -140,11 +140,10 @@ def _check_sizes(
             continue
         check_positive(**{name: number})
         if number > own:
-            msg = (
+            raise ValueError(
                 f"`{name}` can only be reduced, and the model's is {own}. Received: "
                 f"{name}={number}"
             )
-            raise ValueError(msg)
         sizes[name] = number
     if num_groups is None and num_layers is not None:
         # As many layers to a group as before.
@@ -152,11 +151,10 @@ def _check_sizes(
             1, backbone.num_groups * num_layers // backbone.num_layers
         )
     if sizes["num_layers"] % sizes["num_groups"]:
-        msg = (
+        raise ValueError(
             "`num_groups` must divide the number of layers. Received: num_groups="
             f"{sizes['num_groups']}, and num_layers={sizes['num_layers']}"
         )
-        raise ValueError(msg)
     return sizes
 
 
@@ -167,14 +165,12 @@ def _check_counts(
         return None
     counts = np.asarray(token_counts, float)
     if counts.shape != (vocabulary_size,):
-        msg = (
+        raise ValueError(
             f"`token_counts` needs a number for each of the {vocabulary_size} tokens. "
             f"Received an array of shape {counts.shape}."
         )
-        raise ValueError(msg)
     if not (np.isfinite(counts).all() and (counts >= 0).all() and counts.any()):
-        msg = "`token_counts` must be finite, not negative, and not all 0."
-        raise ValueError(msg)
+        raise ValueError("`token_counts` must be finite, not negative, and not all 0.")
     return counts
 
 

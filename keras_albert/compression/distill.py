@@ -237,36 +237,32 @@ def soft_cross_entropy(true: Any, predicted: Any) -> Any:
 def _check_models(student: Any, teacher: Any) -> None:
     for name, model in (("student", student), ("teacher", teacher)):
         if not isinstance(model, AlbertTask):
-            msg = (
+            raise TypeError(
                 f"`{name}` must be a task, for instance an `AlbertTextEmbedder` on the "
                 f"backbone. Received: {type(model).__name__}"
             )
-            raise TypeError(msg)
         model.require_preprocessor("distill")
     if not isinstance(student, type(teacher)):
-        msg = (
+        raise ValueError(
             "Student and teacher are of the same class. Received: "
             f"student={type(student).__name__}, teacher={type(teacher).__name__}"
         )
-        raise ValueError(msg)
     if isinstance(student, tasks.AlbertPretrainer) or getattr(student, "exits", False):
-        msg = (
+        raise ValueError(
             "A pretrainer and a classifier with exits cannot be distilled: load it as "
             "`AlbertMaskedLM`, or use `without_exits()`."
         )
-        raise ValueError(msg)
     if student is teacher or student.backbone is teacher.backbone:
         raise ValueError(
             "Student and teacher are the same model: use `compress` first."
         )
     widths = [model.backbone.hidden_dim for model in (student, teacher)]
     if widths[0] != widths[1]:
-        msg = (
+        raise ValueError(
             "Student and teacher have layers of the same width. Received: "
             f"hidden_dim={widths[0]} and hidden_dim={widths[1]}. Make the student with "
             "`compress`."
         )
-        raise ValueError(msg)
 
 
 def _check_numbers(
@@ -287,11 +283,10 @@ def _check_numbers(
     check_at_least(8, max_length=max_length)
     check_at_least(max_length, batch_tokens=batch_tokens)
     if not 0 < learning_rate < 1:
-        msg = (
+        raise ValueError(
             "`learning_rate` must be above 0 and below 1. Received: "
             f"learning_rate={learning_rate!r}"
         )
-        raise ValueError(msg)
 
 
 def _lesson_of_texts(
@@ -305,21 +300,19 @@ def _lesson_of_texts(
     seed: int,
 ) -> Lesson:
     if y is not None or isinstance(texts, str) or not hasattr(texts, "__getitem__"):
-        msg = (
+        raise ValueError(
             f"An {type(student).__name__} is distilled from a list of texts without "
             f"targets. Received: x of type {type(texts).__name__}"
             + ("" if y is None else ", and `y`. Train on these with `fit` afterwards.")
         )
-        raise ValueError(msg)
     if len(texts) < 2:
         raise ValueError("Pass at least two texts, since some are held out.")
     longest = min(model.backbone.max_sequence_length for model in (student, teacher))
     if max_length > longest:
-        msg = (
+        raise ValueError(
             f"`max_length` is at most {longest}, the longest row of the models. "
             f"Received: max_length={max_length}"
         )
-        raise ValueError(msg)
     tokenizers = [student.preprocessor.tokenizer, teacher.preprocessor.tokenizer]
     is_same = tokenizers[0].proto == tokenizers[1].proto
     if validation is None:
@@ -369,12 +362,11 @@ def _lesson_of_examples(
     student: Any, teacher: Any, x: Any, y: Any, validation: Any, batch_size: int
 ) -> Lesson:
     if student.preprocessor.tokenizer.proto != teacher.preprocessor.tokenizer.proto:
-        msg = (
+        raise ValueError(
             "Student and teacher have different vocabularies. Distill an "
             "`AlbertTextEmbedder` or an `AlbertMaskedLM` with the new vocabulary from "
             "texts, and then train the task on its backbone."
         )
-        raise ValueError(msg)
     hidden, _ = _reading(student)
     outputs = {"hidden": hidden, **_named("output", student.output)}
     is_logits = student.outputs_are_logits is True

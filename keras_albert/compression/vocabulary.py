@@ -19,12 +19,11 @@ def read_tokenizer(vocabulary: Any) -> AlbertTokenizer:
         return AlbertTokenizer.from_preset(vocabulary)
     tokenizer = getattr(vocabulary, "tokenizer", vocabulary)
     if not isinstance(tokenizer, AlbertTokenizer):
-        msg = (
+        raise TypeError(
             "`vocabulary` is an `AlbertTokenizer`, a preprocessor with one, or the "
             "path of a vocabulary or a preset. Received a vocabulary of type "
             f"{type(vocabulary).__name__}."
         )
-        raise TypeError(msg)
     tokenizer.vocabulary_size()  # which raises without a vocabulary
     return tokenizer
 
@@ -33,12 +32,11 @@ def own_vocabulary(model: Any) -> Vocabulary:
     """Return the vocabulary of a task."""
     tokenizer = getattr(getattr(model, "preprocessor", None), "tokenizer", None)
     if tokenizer is None:
-        msg = (
+        raise ValueError(
             "Another `vocabulary` starts from the model's own, which is in the "
             f"preprocessor of a task, and this {type(model).__name__} has none. Pass a "
             "task, such as a masked language model, with its preprocessor."
         )
-        raise ValueError(msg)
     vocabulary: Vocabulary = tokenizer.vocabulary
     return vocabulary
 

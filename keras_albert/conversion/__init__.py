@@ -10,9 +10,9 @@ from keras_albert.conversion.google.garden_format import MODEL_GARDEN, TF_HUB
 from keras_albert.conversion.keras_hub import KERAS_HUB, KERAS_HUB_BERT
 from keras_albert.conversion.sentence_transformers import SENTENCE_TRANSFORMERS
 from keras_albert.conversion.transformers import BERT_FAMILY, TRANSFORMERS
-from keras_albert.presets.checkpoint_formats import register_format
 
-for _format in (
+# In the order in which a directory is compared with them.
+FORMATS = (
     SENTENCE_TRANSFORMERS,
     TRANSFORMERS,
     *BERT_FAMILY,
@@ -23,7 +23,6 @@ for _format in (
     FIRST_ALBERT_ZH,
     MODEL_GARDEN,
     TF_HUB,
-):
-    register_format(_format)
+)
 
 __all__ = ["GOOGLE", "KERAS_HUB", "TRANSFORMERS", "Conversion", "convert_checkpoint"]

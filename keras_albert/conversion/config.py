@@ -118,12 +118,11 @@ def backbone_config(
     }
     if own not in names:
         known = ", ".join(f"{theirs} ({ours})" for theirs, ours in activations.items())
-        msg = (
+        raise ValueError(
             f"The other library has no name for activation={backbone.activation!r}. "
             f"Its activations are: {known}. Save the model as a preset of keras_albert "
             "instead."
         )
-        raise ValueError(msg)
     counts = {theirs: getattr(backbone, ours) for ours, theirs, _ in _COUNTS}
     rates = {theirs: getattr(backbone, ours) for ours, theirs, _ in _RATES}
     values = counts | rates | {"hidden_act": names[own], "initializer_range": 0.02}
@@ -141,13 +140,12 @@ def check_groups(
     for layer in range(num_layers):
         group = layer * num_groups // num_layers
         if group_of(layer) != group:
-            msg = (
+            raise ValueError(
                 f"With num_layers={num_layers} and num_groups={num_groups}, {library} "
                 f"assigns layer {layer} to group {group_of(layer)} by rounding, and "
                 f"this package to group {group}. The outputs would differ; choose "
                 "`num_groups` that divides `num_layers`."
             )
-            raise ValueError(msg)
 
 
 def read_labels(

@@ -15,10 +15,12 @@ import numpy as np
 from keras_albert.backbone import AlbertBackbone
 from keras_albert.conversion.task_classes import class_of, find_class
 from keras_albert.conversion.weight_map import backbone_of, variables_by_path
-from keras_albert.presets.checkpoint_formats import (
+from keras_albert.presets.checkpoint import (
+    OWN_FORMAT,
     CheckpointFormat,
-    find_format,
+    Files,
     get_format,
+    open_checkpoint,
 )
 from keras_albert.presets.handles import local_directory
 from keras_albert.tasks.base.other_backbone import merge_adapters
@@ -26,8 +28,6 @@ from keras_albert.tasks.base.presets import check_vocabulary_size
 from keras_albert.text import AlbertTokenizer
 from keras_albert.utils.atomic_files import atomic_directory
 from keras_albert.utils.reading import local_path
-
-OWN_FORMAT = "keras-albert"
 
 Arrays = dict[str, Any]
 
@@ -103,59 +103,45 @@ def convert_checkpoint(
     if path.exists():
         msg = f"{path} already exists. Choose a new directory, or remove this one."
         raise FileExistsError(msg)
-    target_format = None if to == OWN_FORMAT else get_format(to)
+    written = get_format(to)
     directory = local_directory(source)
     if directory is None:
-        msg = f"{source} must be downloaded first. Pass a local directory."
-        raise ValueError(msg)
-    source_format = find_format(directory)
-    cls = find_class(task) if task else class_of(directory)
-    model, tokenizer = _load(cls, directory, with_vocabulary)
-    if target_format is not None:
-        target_format = target_format.for_model(model)
+        raise ValueError(f"{source} must be downloaded first. Pass a local directory.")
+    checkpoint = open_checkpoint(directory)
+    cls = find_class(task) if task else class_of(checkpoint)
+    model, tokenizer = _load(cls, checkpoint, with_vocabulary)
+    written = written.for_model(model)
+    if written.key != OWN_FORMAT:
         model = merge_adapters(model)
     with atomic_directory(path) as temporary:
-        if target_format is None:
-            model.save_to_preset(temporary)
-            if tokenizer is not None and model is backbone_of(model):
-                tokenizer.save_to_preset(temporary)
-        else:
-            proto = None if tokenizer is None else tokenizer.proto
-            target_format.write(model, temporary, proto)
-        differences = _verify(model, target_format, temporary)
-    return Conversion(
-        cls.__name__, _mapping(model, source_format, target_format), differences
-    )
-
-
-def _load(cls: Any, directory: Path, with_vocabulary: bool) -> tuple[Any, Any]:
-    """Load a model in float32, and its tokenizer."""
-    if cls is AlbertBackbone:
-        model = cls.from_preset(directory, dtype="float32")
-        if not with_vocabulary:
-            return model, None
-        tokenizer = AlbertTokenizer.from_preset(directory)
-        check_vocabulary_size(model, tokenizer, str(directory))
-        return model, tokenizer
-    options = {} if with_vocabulary else {"preprocessor": None}
-    model = cls.from_preset(directory, dtype="float32", **options)
-    return model, getattr(model.preprocessor, "tokenizer", None)
-
-
-def _mapping(
-    model: keras.Model,
-    source: CheckpointFormat | None,
-    target: CheckpointFormat | None,
-) -> tuple[tuple[str, str, str, tuple[int, ...]], ...]:
+        written.write(model, temporary, getattr(tokenizer, "proto", None))
+        differences = _verify(model, written, temporary)
     variables = variables_by_path(model)
-    here = {path: path for path in variables}
     before, after = (
-        here if side is None else side.names(model) for side in (source, target)
+        {path: path for path in variables}
+        if each.key == OWN_FORMAT
+        else each.names(model)
+        for each in (checkpoint.format, written)
     )
-    return tuple(
+    weights = tuple(
         (path, before.get(path, ""), after.get(path, ""), tuple(variable.shape))
         for path, variable in variables.items()
     )
+    return Conversion(cls.__name__, weights, differences)
+
+
+def _load(cls: Any, checkpoint: Any, with_vocabulary: bool) -> tuple[Any, Any]:
+    """Load a model in float32, and its tokenizer."""
+    if cls is AlbertBackbone:
+        model = cls.from_preset(checkpoint, dtype="float32")
+        if not with_vocabulary:
+            return model, None
+        tokenizer = AlbertTokenizer.from_preset(checkpoint)
+        check_vocabulary_size(model, tokenizer, checkpoint)
+        return model, tokenizer
+    options = {} if with_vocabulary else {"preprocessor": None}
+    model = cls.from_preset(checkpoint, dtype="float32", **options)
+    return model, getattr(model.preprocessor, "tokenizer", None)
 
 
 def probe_batch(model: keras.Model) -> dict[str, Any]:
@@ -184,14 +170,13 @@ def probe_batch(model: keras.Model) -> dict[str, Any]:
 
 
 def _verify(
-    model: keras.Model, target: CheckpointFormat | None, directory: Path
+    model: keras.Model, target: CheckpointFormat, directory: Path
 ) -> dict[str, float]:
     inputs = probe_batch(model)
     expected = _outputs(model(inputs))
     found = {"keras_albert": _outputs(_reload(model, target, directory)(inputs))}
-    if target is not None:
-        found |= peer_outputs(target.key, model, directory, inputs)
-    if target is not None and "pooler/kernel" not in target.names(model):
+    found |= peer_outputs(target.key, model, directory, inputs)
+    if "pooler/kernel" not in target.names(model):
         # It has no pooler, and that of the reloaded model is new.
         found["keras_albert"].pop("pooled_output", None)
     differences = {}
@@ -204,31 +189,31 @@ def _verify(
             scale = max(1.0, np.abs(np.where(is_open, expected[name], 0.0)).max())
             # Also true for NaN.
             if not difference <= _TOLERANCE * scale:
-                msg = (
+                raise ValueError(
                     f"{reader} computes another `{name}` from the new files: the "
                     f"largest difference is {difference:.2e}. Nothing was written. "
                     "Please report this with the config of the checkpoint."
                 )
-                raise ValueError(msg)
             largest = max(largest, float(difference))
         differences[reader] = largest
     return differences
 
 
 def _reload(
-    model: keras.Model, target: CheckpointFormat | None, directory: Path
+    model: keras.Model, target: CheckpointFormat, directory: Path
 ) -> keras.Model:
     """Load the new files into a model with the same head."""
     is_task = model is not backbone_of(model)
-    if target is None:
+    checkpoint = target.open(Files(directory))
+    if target.key == OWN_FORMAT:
         options = {"preprocessor": None} if is_task else {}
-        return type(model).from_preset(directory, **options)
-    backbone = target.load_backbone(AlbertBackbone, directory, load_weights=False)
+        return type(model).from_preset(checkpoint, **options)
+    backbone = checkpoint.load_backbone(AlbertBackbone, load_weights=False)
     again = backbone
     if is_task:
         config = model.get_config() | {"backbone": backbone, "preprocessor": None}
         again = type(model).from_config(config)
-    target.load_weights(again, directory)
+    checkpoint.load_weights(again)
     return again
 
 
@@ -256,7 +241,7 @@ def peer_outputs(
 
 
 def _from_keras_hub(model: keras.Model, directory: Path, inputs: Arrays) -> Arrays:
-    written: Any = find_format(directory)
+    written: Any = open_checkpoint(directory).format
     foreign = written.head_for(model).foreign
     if foreign.endswith("Backbone"):
         theirs = getattr(keras_hub.models, foreign).from_preset(str(directory))
@@ -284,7 +269,7 @@ def _from_transformers(model: keras.Model, directory: Path, inputs: Arrays) -> A
     import torch  # noqa: PLC0415  (both are only needed here)
     import transformers  # noqa: PLC0415
 
-    written: Any = find_format(directory)
+    written: Any = open_checkpoint(directory).format
     foreign = written.head_for(model).foreign
     with _without_progress_bars(transformers.utils.logging):
         theirs, loading = getattr(transformers, foreign).from_pretrained(

@@ -4,7 +4,7 @@ import inspect
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -28,11 +28,20 @@ from keras_albert.conversion.weight_map import (
     split_last,
     variables_by_path,
 )
-from keras_albert.conversion.weight_map_format import WeightMapFormat
+from keras_albert.conversion.weight_map_format import (
+    WeightMapCheckpoint,
+    WeightMapFormat,
+)
 from keras_albert.layers.run_layers import gelu_approximate, get_activation
-from keras_albert.presets.checkpoint_formats import CheckpointFormat
+from keras_albert.presets.checkpoint import CONFIG_FILE, CheckpointFormat, Files
 from keras_albert.presets.model_size import check_size, check_sizes
-from keras_albert.presets.preset_files import INDEX_FILE, WEIGHTS_FILE
+from keras_albert.presets.preset_files import (
+    INDEX_FILE,
+    PREPROCESSOR_FILE,
+    TASK_FILE,
+    TASK_WEIGHTS_FILE,
+    WEIGHTS_FILE,
+)
 from keras_albert.presets.stored_weights import (
     check_stored_weights,
     stored_arrays,
@@ -40,11 +49,7 @@ from keras_albert.presets.stored_weights import (
 )
 from keras_albert.tasks.base.other_backbone import merge_adapters
 from keras_albert.text.tokenizer.word_piece import is_word_piece, parse_word_piece
-from keras_albert.utils.reading import read_json, read_optional_json, reading
-
-CONFIG_FILE = "config.json"
-TASK_FILE = "task.json"
-_PREPROCESSOR_FILE = "preprocessor.json"
+from keras_albert.utils.reading import reading
 
 # Presets written before the library was renamed contain its old name; the classifier
 # and its preprocessor have been renamed as well.
@@ -84,7 +89,6 @@ _RATES = ("mask_selection_rate", "mask_token_rate", "random_token_rate")
 
 # KerasHub's default length.
 _DEFAULT_LENGTH = 512
-_TASK_WEIGHTS_FILE = "task.weights.h5"
 
 _LAYER_NORM_EPSILON = 1e-12
 _HEAD_LAYER_NORM_EPSILON = 1e-5
@@ -164,89 +168,205 @@ BERT = _weight_map(
 )
 
 
+class KerasHubCheckpoint(WeightMapCheckpoint):
+    """A preset of KerasHub, opened."""
+
+    format: "KerasHubFormat"
+    vocabulary_files = ("assets/tokenizer/vocabulary.spm", "vocabulary.spm")
+
+    def _config(self, name: str) -> dict[str, Any]:
+        """Return the arguments in a file."""
+        config = self.files.json(name).get("config")
+        if not isinstance(config, dict):
+            path = self.directory / name
+            raise ValueError(f"{path} contains no `config`. Copy or download it again.")
+        return config
+
+    def backbone_arguments(self) -> dict[str, Any]:
+        config = self._backbone_config
+        return config | {
+            # KerasHub has one rate for all dropouts.
+            "attention_dropout": config.get("dropout", 0.0),
+            "activation": "gelu_approximate",
+            "layer_norm_epsilon": _LAYER_NORM_EPSILON,
+            "use_embedding_projection": self.format.always_projects,
+        }
+
+    def stored_shapes(self) -> list[tuple[int, ...]]:
+        names = (WEIGHTS_FILE, INDEX_FILE, TASK_WEIGHTS_FILE)
+        paths = [self.directory / name for name in names if self.files.has(name)]
+        return [array.shape for path in paths for array in stored_arrays(path)]
+
+    def task_name(self) -> str | None:
+        found = _class_name(self.files, TASK_FILE)
+        return next(
+            (head.task for head in self.weight_map.heads if head.foreign == found), None
+        )
+
+    def task_arguments(self, task: type) -> dict[str, Any]:
+        ours = [cls.__name__ for cls in task.__mro__]
+        if self.task_name() not in ours:
+            return {}
+        if "AlbertMaskedLM" in ours:
+            return {
+                "head_layer_norm_epsilon": _HEAD_LAYER_NORM_EPSILON,
+                "head_activation": self.format.head_activation,
+            }
+        arguments = self._classifier_arguments()
+        shapes = self.stored_shapes()
+        width = self._backbone_config["hidden_dim"]
+        check_size(arguments["num_classes"] * width, shapes, f"The task of {self}")
+        return arguments
+
+    def preprocessor_arguments(self, preprocessor: Any) -> dict[str, Any]:
+        """Return the arguments of a preprocessor class that the checkpoint defines.
+
+        KerasHub's default length becomes ours, unless the backbone has more positions:
+        it truncates the same texts and pads less.
+        """
+        path = self.directory / PREPROCESSOR_FILE
+        ours = _PREPROCESSORS.get(_class_name(self.files, PREPROCESSOR_FILE) or "", "")
+        if ours not in {cls.__name__ for cls in preprocessor.__mro__}:
+            return {}
+        config = self._config(PREPROCESSOR_FILE)
+        names = ["sequence_length", "truncate"]
+        if "MaskedLM" in ours:
+            names += ["mask_selection_length", *_RATES]
+        settings = {name: config[name] for name in names if name in config}
+        for name, value in settings.items():
+            if name == "truncate":
+                if value not in _TRUNCATIONS:
+                    raise wrong_value(path, name, value, f"one of {_TRUNCATIONS}")
+            elif name in _RATES:
+                if type(value) not in (int, float) or not 0 <= value <= 1:
+                    raise wrong_value(path, name, value, "a number from 0 to 1")
+            elif value is not None or name == "sequence_length":
+                _check_count(value, name, path)
+        if "sequence_length" in settings:
+            length, shortest = settings["sequence_length"], preprocessor.shortest_length
+            if length < shortest:
+                expected = f"at least {shortest}, so that each text keeps a token"
+                raise wrong_value(path, "sequence_length", length, expected)
+        self._check_same("preprocessor", PREPROCESSOR_FILE, settings)
+        if settings.get("sequence_length") == _DEFAULT_LENGTH:
+            most = self._backbone_config.get("max_sequence_length", _DEFAULT_LENGTH)
+            if most <= _DEFAULT_LENGTH:
+                settings["sequence_length"] = None
+        return settings
+
+    def has_head(self, head: Head) -> bool:
+        return _class_name(self.files, TASK_FILE) == head.foreign
+
+    def read_tensors(self, wanted: Callable[[str], bool]) -> dict[str, Array]:
+        needs_head = any(map(wanted, self.weight_map.head_prefixes))
+        theirs = self._load_theirs(needs_head)
+        tensors = dump_weights(theirs, _own_mappings(theirs))
+        return {name: tensors[name] for name in tensors if wanted(name)}
+
+    @cached_property
+    def _backbone_config(self) -> dict[str, Any]:
+        """Read the arguments of a preset's backbone."""
+        path = self.directory / CONFIG_FILE
+        config = self._config(CONFIG_FILE)
+        if _class_name(self.files, CONFIG_FILE) == "BertBackbone":
+            # Its embeddings are as wide as the encoder, and its layers share nothing.
+            config = config | {
+                "embedding_dim": config.get("hidden_dim"),
+                "num_groups": config.get("num_layers"),
+            }
+        check_sizes(config, str(path))
+        read_rate(config, "dropout", 0.0, str(path))
+        layers, groups = config["num_layers"], config.get("num_groups", 1)
+        if layers % groups:
+            expected = f"a divisor of `num_layers`, {layers}"
+            raise wrong_value(path, "num_groups", groups, expected)
+        arguments = {name: config[name] for name in ARGUMENTS if name in config}
+        stored = {name: self._config(CONFIG_FILE).get(name) for name in arguments}
+        self._check_same("backbone", CONFIG_FILE, stored)
+        return arguments
+
+    def _classifier_arguments(self) -> dict[str, Any]:
+        """Read the arguments of a preset's classifier."""
+        path = self.directory / TASK_FILE
+        config = self._config(TASK_FILE)
+        _check_count(config.get("num_classes"), "num_classes", path)
+        read_rate(config, "dropout", 0.0, str(path))
+        activation = config.get("activation")
+        with reading(path):
+            if not isinstance(activation, str | None):
+                raise TypeError(f"its `activation` is {type(activation).__name__}")
+            keras.activations.get(activation)
+        return {name: config[name] for name in _CLASSIFIER_ARGUMENTS if name in config}
+
+    def _check_same(self, part: str, file: str, settings: Mapping[str, Any]) -> None:
+        """Check that `task.json` agrees with the file of a part."""
+        path = self.directory / TASK_FILE
+        with reading(path):
+            in_task = (self.files.json(TASK_FILE).get("config") or {}).get(part) or {}
+            others = dict(in_task.get("config") or {})
+        for name, value in settings.items():
+            if name in others and others[name] != value:
+                raise ValueError(
+                    f"{path} and {file} beside it contradict each other: `{name}` of "
+                    f"the {part} is {others[name]!r} and {value!r}. Copy or download "
+                    "the preset again."
+                )
+
+    def _load_theirs(self, with_head: bool) -> keras.Model:
+        """Load KerasHub's model, without its preprocessor."""
+        dtype = self._config(CONFIG_FILE).get("dtype")
+        if isinstance(dtype, dict) and dtype.get("class_name") != "DTypePolicy":
+            raise ValueError(
+                f"{self} contains quantized weights ({dtype.get('class_name')}), "
+                "which this package cannot read, because its layers differ. Use the "
+                "preset in floating point and call `quantize` on the model."
+            )
+        path = weights_path(self.directory)
+        name = str(_class_name(self.files, CONFIG_FILE))
+        backbone = _new_backbone(name, self._backbone_config)
+        with reading(path):
+            check_stored_weights(backbone, path)
+            backbone.load_weights(str(path))
+        if not with_head:
+            return backbone
+        path = self.directory / TASK_WEIGHTS_FILE
+        if not path.is_file():
+            msg = f"{path}, the weights of the head, is missing. Copy or download it."
+            raise ValueError(msg)
+        name = str(_class_name(self.files, TASK_FILE))
+        is_classifier = name.endswith("TextClassifier")
+        arguments = self._classifier_arguments() if is_classifier else {}
+        cls = getattr(keras_hub.models, name)
+        theirs = cls(backbone, preprocessor=None, **arguments)
+        with reading(path):
+            inside = {id(weight) for weight in backbone.weights}
+            own = [weight for weight in theirs.weights if id(weight) not in inside]
+            check_stored_weights(own, path)
+            theirs.load_task_weights(str(path))
+        return theirs
+
+
 class KerasHubFormat(WeightMapFormat):
     """Presets written by KerasHub's `save_to_preset`."""
 
     name = "KerasHub"
-    vocabulary_files = ("assets/tokenizer/vocabulary.spm", "vocabulary.spm")
+    opened = KerasHubCheckpoint
 
     def __init__(self, key: str, weight_map: WeightMap, backbone: str) -> None:
         self.key, self.weight_map, self._backbone = key, weight_map, backbone
         # KerasHub's ALBERT always projects, its BERT never.
         self.always_projects = weight_map is ALBERT
 
-    def recognizes(self, directory: Path) -> bool:
-        """Return whether a directory is a preset of KerasHub's backbone."""
-        return _class_name(directory / CONFIG_FILE) == self._backbone
+    def recognizes(self, files: Files) -> bool:
+        return _class_name(files, CONFIG_FILE) == self._backbone
 
     def for_model(self, model: Any) -> CheckpointFormat:
-        """Return BERT's format for a model with BERT's dials."""
         is_bert = self.always_projects and has_bert_dials(backbone_of(model))
         return KERAS_HUB_BERT if is_bert else self
-
-    def backbone_arguments(self, directory: Path) -> dict[str, Any]:
-        """Return the constructor arguments of the checkpoint's backbone."""
-        config = _backbone_config(directory)
-        return config | {
-            # KerasHub has one rate for all dropouts.
-            "attention_dropout": config.get("dropout", 0.0),
-            "activation": "gelu_approximate",
-            "layer_norm_epsilon": _LAYER_NORM_EPSILON,
-            "use_embedding_projection": self.always_projects,
-        }
-
-    def stored_shapes(self, directory: Path) -> list[tuple[int, ...]]:
-        """Return the shapes of the weights in the checkpoint's files."""
-        names = (WEIGHTS_FILE, INDEX_FILE, _TASK_WEIGHTS_FILE)
-        paths = [directory / name for name in names if (directory / name).is_file()]
-        return [array.shape for path in paths for array in stored_arrays(path)]
-
-    def task_name(self, directory: Path) -> str | None:
-        """Return the name of the task class for the checkpoint's head, or `None`."""
-        found = _class_name(directory / TASK_FILE)
-        return next(
-            (head.task for head in self.weight_map.heads if head.foreign == found), None
-        )
-
-    def task_arguments(self, directory: Path, task: type) -> dict[str, Any]:
-        """Return the arguments of a task class that the checkpoint defines."""
-        ours = [cls.__name__ for cls in task.__mro__]
-        if self.task_name(directory) not in ours:
-            return {}
-        if "AlbertMaskedLM" in ours:
-            return {
-                "head_layer_norm_epsilon": _HEAD_LAYER_NORM_EPSILON,
-                "head_activation": self.head_activation,
-            }
-        arguments = _classifier_arguments(directory)
-        shapes = self.stored_shapes(directory)
-        width = _backbone_config(directory)["hidden_dim"]
-        check_size(arguments["num_classes"] * width, shapes, f"The task of {directory}")
-        return arguments
-
-    def preprocessor_arguments(
-        self, directory: Path, preprocessor: type
-    ) -> dict[str, Any]:
-        """Return the arguments of a preprocessor class that the checkpoint defines."""
-        return _preprocessor_arguments(directory, preprocessor)
-
-    def has_head(self, directory: Path, head: Head) -> bool:
-        """Return whether a checkpoint's task matches a head."""
-        return _class_name(directory / TASK_FILE) == head.foreign
-
-    def read_tensors(
-        self, directory: Path, wanted: Callable[[str], bool]
-    ) -> dict[str, Array]:
-        """Return the wanted weights, by the names of the mappings."""
-        needs_head = any(map(wanted, self.weight_map.head_prefixes))
-        theirs = _load_theirs(directory, needs_head)
-        tensors = dump_weights(theirs, _own_mappings(theirs))
-        return {name: tensors[name] for name in tensors if wanted(name)}
 
     def write(
         self, model: keras.Model, directory: Path, vocabulary: bytes | None
     ) -> None:
-        """Write a preset that KerasHub loads without this package."""
         model = merge_adapters(model)
         head, backbone = self.head_for(model), backbone_of(model)
         tokenizer = self._tokenizer(vocabulary)
@@ -277,12 +397,11 @@ class KerasHubFormat(WeightMapFormat):
         if is_word_piece(vocabulary) == self.always_projects:
             kinds = ("SentencePiece", "WordPiece")
             theirs, ours = kinds if self.always_projects else kinds[::-1]
-            msg = (
+            raise ValueError(
                 f"KerasHub's {self._backbone} has a {theirs} vocabulary, and this "
                 f"model's is a {ours}. Save it as a preset of keras_albert, or export "
                 "it to transformers."
             )
-            raise ValueError(msg)
         if self.always_projects:
             return keras_hub.tokenizers.AlbertTokenizer(vocabulary)
         pieces, rules = parse_word_piece(vocabulary)
@@ -294,95 +413,14 @@ class KerasHubFormat(WeightMapFormat):
         )
 
 
-def _class_name(path: Path) -> str | None:
+def _class_name(files: Files, file: str) -> str | None:
     """Return the current name of the KerasHub class that a file names."""
-    name = str(read_optional_json(path).get("registered_name"))
+    name = str(files.json(file).get("registered_name"))
     for library in _LIBRARIES:
         if name.startswith(library):
             name = name.removeprefix(library)
             return _CLASS_NAMES.get(name, name)
     return None
-
-
-def _read_config(path: Path) -> dict[str, Any]:
-    """Read the arguments in a file."""
-    config = read_json(path).get("config")
-    if not isinstance(config, dict):
-        raise ValueError(f"{path} contains no `config`. Copy or download it again.")
-    return config
-
-
-def _backbone_config(directory: Path) -> dict[str, Any]:
-    """Read the arguments of a preset's backbone."""
-    path = directory / CONFIG_FILE
-    config = _read_config(path)
-    if _class_name(path) == "BertBackbone":
-        # Its embeddings are as wide as the encoder, and its layers share nothing.
-        config = config | {
-            "embedding_dim": config.get("hidden_dim"),
-            "num_groups": config.get("num_layers"),
-        }
-    check_sizes(config, str(path))
-    read_rate(config, "dropout", 0.0, str(path))
-    layers, groups = config["num_layers"], config.get("num_groups", 1)
-    if layers % groups:
-        expected = f"a divisor of `num_layers`, {layers}"
-        raise wrong_value(path, "num_groups", groups, expected)
-    arguments = {name: config[name] for name in ARGUMENTS if name in config}
-    stored = {name: _read_config(path).get(name) for name in arguments}
-    _check_same(directory, "backbone", CONFIG_FILE, stored)
-    return arguments
-
-
-def _classifier_arguments(directory: Path) -> dict[str, Any]:
-    """Read the arguments of a preset's classifier."""
-    path = directory / TASK_FILE
-    config = _read_config(path)
-    _check_count(config.get("num_classes"), "num_classes", path)
-    read_rate(config, "dropout", 0.0, str(path))
-    activation = config.get("activation")
-    with reading(path):
-        if not isinstance(activation, str | None):
-            raise TypeError(f"its `activation` is {type(activation).__name__}")
-        keras.activations.get(activation)
-    return {name: config[name] for name in _CLASSIFIER_ARGUMENTS if name in config}
-
-
-def _preprocessor_arguments(directory: Path, preprocessor: Any) -> dict[str, Any]:
-    """Read the settings of a preset's preprocessor; none if it is of another kind.
-
-    KerasHub's default length becomes ours, unless the backbone has more positions: it
-    truncates the same texts and pads less.
-    """
-    path = directory / _PREPROCESSOR_FILE
-    ours = _PREPROCESSORS.get(_class_name(path) or "", "")
-    if ours not in {cls.__name__ for cls in preprocessor.__mro__}:
-        return {}
-    config = _read_config(path)
-    names = ["sequence_length", "truncate"]
-    if "MaskedLM" in ours:
-        names += ["mask_selection_length", *_RATES]
-    settings = {name: config[name] for name in names if name in config}
-    for name, value in settings.items():
-        if name == "truncate":
-            if value not in _TRUNCATIONS:
-                raise wrong_value(path, name, value, f"one of {_TRUNCATIONS}")
-        elif name in _RATES:
-            if type(value) not in (int, float) or not 0 <= value <= 1:
-                raise wrong_value(path, name, value, "a number from 0 to 1")
-        elif value is not None or name == "sequence_length":
-            _check_count(value, name, path)
-    if "sequence_length" in settings:
-        length, shortest = settings["sequence_length"], preprocessor.shortest_length
-        if length < shortest:
-            expected = f"at least {shortest}, so that each text keeps a token"
-            raise wrong_value(path, "sequence_length", length, expected)
-    _check_same(directory, "preprocessor", _PREPROCESSOR_FILE, settings)
-    if settings.get("sequence_length") == _DEFAULT_LENGTH:
-        most = _backbone_config(directory).get("max_sequence_length", _DEFAULT_LENGTH)
-        if most <= _DEFAULT_LENGTH:
-            settings["sequence_length"] = None
-    return settings
 
 
 def _preprocessor_settings(preprocessor: Any, max_length: int) -> dict[str, Any]:
@@ -395,24 +433,6 @@ def _preprocessor_settings(preprocessor: Any, max_length: int) -> dict[str, Any]
         settings |= {name: getattr(preprocessor, name) for name in _RATES}
         settings["mask_selection_length"] = preprocessor.mask_slots(length)
     return settings
-
-
-def _check_same(
-    directory: Path, part: str, file: str, settings: Mapping[str, Any]
-) -> None:
-    """Check that `task.json` agrees with the file of a part."""
-    path = directory / TASK_FILE
-    with reading(path):
-        in_task = (read_optional_json(path).get("config") or {}).get(part) or {}
-        others = dict(in_task.get("config") or {})
-    for name, value in settings.items():
-        if name in others and others[name] != value:
-            msg = (
-                f"{path} and {file} beside it contradict each other: `{name}` of the "
-                f"{part} is {others[name]!r} and {value!r}. Copy or download the "
-                "preset again."
-            )
-            raise ValueError(msg)
 
 
 def _check_count(value: Any, name: str, path: Path) -> None:
@@ -428,12 +448,11 @@ def _build_theirs(ours: AlbertBackbone, backbone: str) -> keras.Model:
     }
     unfit = [f"{name}={getattr(ours, name)!r}" for name in fits if not fits[name]]
     if unfit:
-        msg = (
+        raise ValueError(
             f"KerasHub's {backbone} computes the tanh form of GELU, a LayerNorm with "
             f"epsilon {_LAYER_NORM_EPSILON}, and groups of equal depth. Received: "
             f"{', '.join(unfit)}. Save the model as a preset of keras_albert instead."
         )
-        raise ValueError(msg)
     return _new_backbone(backbone, {name: getattr(ours, name) for name in ARGUMENTS})
 
 
@@ -453,43 +472,6 @@ def _warn_of_epsilon(model: Any) -> None:
             f"{model.masked_lm_head.layer_norm_epsilon}: scores will differ slightly.",
             stacklevel=2,
         )
-
-
-def _load_theirs(directory: Path, with_head: bool) -> keras.Model:
-    """Load KerasHub's model, without its preprocessor."""
-    dtype = _read_config(directory / CONFIG_FILE).get("dtype")
-    if isinstance(dtype, dict) and dtype.get("class_name") != "DTypePolicy":
-        msg = (
-            f"{directory} contains quantized weights ({dtype.get('class_name')}), "
-            "which this package cannot read, because its layers differ. Use the "
-            "preset in floating point and call `quantize` on the model."
-        )
-        raise ValueError(msg)
-    path = weights_path(directory)
-    name = str(_class_name(directory / CONFIG_FILE))
-    backbone = _new_backbone(name, _backbone_config(directory))
-    with reading(path):
-        check_stored_weights(backbone, path)
-        backbone.load_weights(str(path))
-    if not with_head:
-        return backbone
-    path = directory / _TASK_WEIGHTS_FILE
-    if not path.is_file():
-        msg = (
-            f"{path}, the weights of the head, is missing. Copy or download it as well."
-        )
-        raise ValueError(msg)
-    name = str(_class_name(directory / TASK_FILE))
-    is_classifier = name.endswith("TextClassifier")
-    arguments = _classifier_arguments(directory) if is_classifier else {}
-    cls = getattr(keras_hub.models, name)
-    theirs = cls(backbone, preprocessor=None, **arguments)
-    with reading(path):
-        inside = {id(weight) for weight in backbone.weights}
-        own = [weight for weight in theirs.weights if id(weight) not in inside]
-        check_stored_weights(own, path)
-        theirs.load_task_weights(str(path))
-    return theirs
 
 
 def _own_mappings(theirs: keras.Model) -> list[WeightMapping]:

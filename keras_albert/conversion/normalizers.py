@@ -85,10 +85,9 @@ def charsmap_of_steps(steps: list[Step]) -> bytes:
     if not steps:
         return b""
     if len(steps) > MAX_STEPS:
-        msg = (
+        raise ValueError(
             f"it has {len(steps):,} normalizer steps, and {MAX_STEPS} at most are read"
         )
-        raise ValueError(msg)
     if [step["type"] for step in steps] == ["Precompiled"]:
         return _decode_charsmap(steps[0])
     keys = all_characters()
@@ -148,10 +147,9 @@ def _function(step: Step) -> Callable[[str], str]:
     if kind == "Replace":
         content, pattern = step["content"], step["pattern"]
         if len(content) > MAX_CONTENT:
-            msg = (
+            raise ValueError(
                 f"a step writes {len(content):,} characters, not {MAX_CONTENT} at most"
             )
-            raise ValueError(msg)
         if string := pattern.get("String"):
             return lambda text: text.replace(string, content)
         if _CHARACTER_CLASS.fullmatch(pattern.get("Regex", "")):

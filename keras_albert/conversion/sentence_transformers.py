@@ -1,6 +1,7 @@
 """Folders of sentence-transformers: a checkpoint of transformers and its pooling."""
 
 import json
+from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -10,12 +11,17 @@ from keras_albert.conversion.transformers import (
     TRANSFORMERS,
     refuse_other_models,
 )
-from keras_albert.presets.checkpoint_formats import CheckpointFormat
+from keras_albert.presets.checkpoint import (
+    CONFIG_FILE,
+    Checkpoint,
+    CheckpointFormat,
+    Files,
+)
 from keras_albert.text.tokenizer.word_piece import is_word_piece, parse_word_piece
+from keras_albert.types import FloatArray
 from keras_albert.utils.reading import read_json, read_optional_json, reading
 
 _MODULES_FILE = "modules.json"
-_CONFIG_FILE = "config.json"
 _SETTINGS_FILE = "config_sentence_transformers.json"
 _LENGTH_FILE = "sentence_bert_config.json"
 # Older versions named it after the architecture.
@@ -39,94 +45,104 @@ _FLAGS = {
 }
 
 
-class SentenceTransformersFormat(CheckpointFormat):
-    """`modules.json`, a folder for each module, and a checkpoint of transformers.
+class SentenceTransformersCheckpoint(Checkpoint):
+    """A folder of sentence-transformers, opened.
 
     The text embedder has the pooling, the normalization, the maximum length and the
     prompts; any other class reads the checkpoint alone.
     """
 
-    name = "sentence-transformers"
-    key = "sentence-transformers"
+    @cached_property
+    def _modules(self) -> list[tuple[str, Path]]:
+        """The class and the folder of each module, in their order."""
+        path = self.directory / _MODULES_FILE
+        found = read_json(path, list)
+        modules = []
+        with reading(path):
+            for module in found:
+                folder = PurePosixPath(module["path"])
+                if folder.is_absolute() or ".." in folder.parts:
+                    raise ValueError(f"its module {module['path']!r} is outside of it")
+                kind = module["type"].rpartition(".")[2]
+                modules.append((kind, self.directory / folder))
+            if not modules or modules[0][0] != "Transformer":
+                raise ValueError("its first module is no Transformer")
+        return modules
 
-    def recognizes(self, directory: Path) -> bool:
-        """Return whether a directory has a model of sentence-transformers."""
-        return (directory / _MODULES_FILE).is_file()
-
-    def _inside(self, directory: Path) -> tuple[CheckpointFormat, Path]:
-        """Return the checkpoint's format and folder."""
-        folder = _modules(directory)[0][1]
+    @cached_property
+    def _inside(self) -> Checkpoint:
+        """The opened checkpoint of transformers."""
+        folder = self._modules[0][1]
+        files = self.files if folder == self.directory else Files(folder)
         for each in (TRANSFORMERS, *BERT_FAMILY):
-            if each.recognizes(folder):
-                return each, folder
-        refuse_other_models(folder)
-        msg = (
+            if each.recognizes(files):
+                return each.open(files)
+        refuse_other_models(files)
+        raise ValueError(
             f"{folder} has no checkpoint of transformers, which "
-            f"{directory / _MODULES_FILE} names. Copy or download the directory again."
+            f"{self.directory / _MODULES_FILE} names. Copy or download the directory "
+            "again."
         )
-        raise ValueError(msg)
 
-    def backbone_arguments(self, directory: Path) -> dict[str, Any]:
-        """Return the constructor arguments of the checkpoint's backbone."""
-        inner, folder = self._inside(directory)
-        return inner.backbone_arguments(folder)
+    @property
+    def _lengths(self) -> tuple[Path, dict[str, Any]]:
+        """The file of the maximum length, which may be missing, and its content."""
+        files = self._inside.files
+        name = next(filter(files.has, _LENGTH_FILES), _LENGTH_FILE)
+        return files.directory / name, files.json(name)
 
-    def stored_shapes(self, directory: Path) -> list[tuple[int, ...]]:
-        """Return the shapes of the weights in the checkpoint's files."""
-        inner, folder = self._inside(directory)
-        return inner.stored_shapes(folder)
+    def backbone_arguments(self) -> dict[str, Any]:
+        return self._inside.backbone_arguments()
 
-    def task_name(self, directory: Path) -> str | None:
-        """Return the name of the text embedder."""
+    def stored_shapes(self) -> list[tuple[int, ...]]:
+        return self._inside.stored_shapes()
+
+    def backbone_values(self, backbone: Any) -> dict[str, FloatArray]:
+        return self._inside.backbone_values(backbone)
+
+    def task_name(self) -> str | None:
         return "AlbertTextEmbedder"
 
-    def task_arguments(self, directory: Path, task: type) -> dict[str, Any]:
-        """Return the arguments of a task class that the checkpoint defines."""
+    def task_arguments(self, task: type) -> dict[str, Any]:
         if "AlbertTextEmbedder" not in [cls.__name__ for cls in task.__mro__]:
-            inner, folder = self._inside(directory)
-            return inner.task_arguments(folder, task)
-        kinds = [kind for kind, _ in _modules(directory)]
+            return self._inside.task_arguments(task)
+        kinds = [kind for kind, _ in self._modules]
         known = ["Transformer", "Pooling", "Normalize"]
         if kinds not in (known, known[:2]):
             unknown = [kind for kind in kinds if kind not in known] or kinds
-            msg = (
-                f"{directory / _MODULES_FILE} has the modules {', '.join(kinds)}. "
+            raise ValueError(
+                f"{self.directory / _MODULES_FILE} has the modules {', '.join(kinds)}. "
                 f"AlbertTextEmbedder has no {unknown[0]}: it reads Transformer, "
                 "Pooling and, perhaps, Normalize, in this order. Load the encoder with "
                 "AlbertBackbone, or choose another checkpoint."
             )
-            raise ValueError(msg)
-        settings = read_optional_json(directory / _SETTINGS_FILE)
+        settings = self.files.json(_SETTINGS_FILE)
         if settings.get("truncate_dim") is not None:
             raise wrong_value(
-                directory / _SETTINGS_FILE,
+                self.directory / _SETTINGS_FILE,
                 "truncate_dim",
                 settings["truncate_dim"],
                 "null: AlbertTextEmbedder returns whole vectors",
             )
         return {
-            "pooling_mode": _pooling_mode(_modules(directory)[1][1]),
+            "pooling_mode": _pooling_mode(self._modules[1][1]),
             "normalize": "Normalize" in kinds,
         }
 
-    def preprocessor_arguments(
-        self, directory: Path, preprocessor: type
-    ) -> dict[str, Any]:
-        """Return the arguments of a preprocessor class that the checkpoint defines."""
+    def preprocessor_arguments(self, preprocessor: type) -> dict[str, Any]:
         names = [cls.__name__ for cls in preprocessor.__mro__]
         if "AlbertTextEmbedderPreprocessor" not in names:
             return {}
-        folder = _modules(directory)[0][1]
         arguments: dict[str, Any] = {}
-        path = _length_file(folder)
-        length = read_optional_json(path).get("max_seq_length")
+        path, config = self._lengths
+        length = config.get("max_seq_length")
         if length is not None:
-            most = self.backbone_arguments(directory)["max_sequence_length"]
+            most = self.backbone_arguments()["max_sequence_length"]
             if type(length) is not int or length < 1:
                 expected = "a whole number above 0"
                 raise wrong_value(path, "max_seq_length", length, expected)
             arguments["max_sequence_length"] = min(length, most)
-        path = directory / _SETTINGS_FILE
+        path = self.directory / _SETTINGS_FILE
         settings = read_optional_json(path)
         prompts = settings.get("prompts") or {}
         if not isinstance(prompts, dict) or not all(
@@ -140,12 +156,10 @@ class SentenceTransformersFormat(CheckpointFormat):
         prompts = {name: text or "" for name, text in prompts.items()}
         return arguments | {"prompts": prompts, "default_prompt": default}
 
-    def read_vocabulary(self, directory: Path) -> bytes:
-        """Return the bytes of the checkpoint's vocabulary."""
-        inner, folder = self._inside(directory)
-        vocabulary = inner.read_vocabulary(folder)
-        path = _length_file(folder)
-        lowercases = read_optional_json(path).get("do_lower_case")
+    def read_vocabulary(self) -> bytes:
+        vocabulary = self._inside.read_vocabulary()
+        path, config = self._lengths
+        lowercases = config.get("do_lower_case")
         is_words = is_word_piece(vocabulary)
         if lowercases and is_words and not parse_word_piece(vocabulary).rules.lowercase:
             expected = "false, as the vocabulary beside it has capital letters"
@@ -153,31 +167,32 @@ class SentenceTransformersFormat(CheckpointFormat):
         return vocabulary
 
     def load_weights(
-        self, model: Any, directory: Path, keep_head: bool = False
+        self, model: Any, keep_head: bool = False, keep_backbone: bool = False
     ) -> None:
-        """Load all weights of a model or none, and warn of those that stay new."""
-        inner, folder = self._inside(directory)
-        inner.load_weights(model, folder, keep_head)
+        self._inside.load_weights(model, keep_head, keep_backbone)
 
-    def load_backbone(
-        self, cls: type, directory: Path, load_weights: bool = True, **kwargs: Any
-    ) -> Any:
-        """Build a backbone; see `CheckpointFormat.load_backbone`."""
-        inner, folder = self._inside(directory)
-        return inner.load_backbone(cls, folder, load_weights, **kwargs)
+    def load_backbone(self, cls: type, load_weights: bool = True, **kwargs: Any) -> Any:
+        return self._inside.load_backbone(cls, load_weights, **kwargs)
+
+
+class SentenceTransformersFormat(CheckpointFormat):
+    """`modules.json`, a folder for each module, and a checkpoint of transformers."""
+
+    name = key = "sentence-transformers"
+    opened = SentenceTransformersCheckpoint
+
+    def recognizes(self, files: Files) -> bool:
+        return files.has(_MODULES_FILE)
 
     def names(self, model: Any) -> dict[str, str]:
-        """Return the foreign names of a model's weights, by the paths of variables."""
         return TRANSFORMERS.for_model(model).names(model)
 
     def write(self, model: Any, directory: Path, vocabulary: bytes | None) -> None:
-        """Write a folder for `SentenceTransformer(directory)`."""
         if "AlbertTextEmbedder" not in [cls.__name__ for cls in type(model).__mro__]:
-            msg = (
+            raise ValueError(
                 "sentence-transformers has models of one vector a text. Received a "
                 f"{type(model).__name__}. Export an AlbertTextEmbedder."
             )
-            raise ValueError(msg)
         TRANSFORMERS.for_model(model).write(model, directory, vocabulary)
         kinds = {"": "Transformer", _POOLING_FOLDER: "Pooling"}
         if model.normalize:
@@ -203,7 +218,7 @@ class SentenceTransformersFormat(CheckpointFormat):
         (directory / _POOLING_FOLDER).mkdir()
         for name, content in (
             (_MODULES_FILE, modules),
-            (f"{_POOLING_FOLDER}/{_CONFIG_FILE}", pooling),
+            (f"{_POOLING_FOLDER}/{CONFIG_FILE}", pooling),
             (_LENGTH_FILE, {"max_seq_length": length, "do_lower_case": False}),
             (_SETTINGS_FILE, settings),
         ):
@@ -211,31 +226,9 @@ class SentenceTransformersFormat(CheckpointFormat):
             (directory / name).write_text(f"{text}\n", encoding="utf-8")
 
 
-def _length_file(folder: Path) -> Path:
-    """Return the file of the maximum length, which may be missing."""
-    paths = [folder / name for name in _LENGTH_FILES]
-    return next((path for path in paths if path.is_file()), paths[0])
-
-
-def _modules(directory: Path) -> list[tuple[str, Path]]:
-    """Return the class and the folder of each module, in their order."""
-    path = directory / _MODULES_FILE
-    found = read_json(path, list)
-    modules = []
-    with reading(path):
-        for module in found:
-            folder = PurePosixPath(module["path"])
-            if folder.is_absolute() or ".." in folder.parts:
-                raise ValueError(f"its module {module['path']!r} is outside of it")
-            modules.append((module["type"].rpartition(".")[2], directory / folder))
-        if not modules or modules[0][0] != "Transformer":
-            raise ValueError("its first module is no Transformer")
-    return modules
-
-
 def _pooling_mode(folder: Path) -> str:
     """Return how the vectors of a text's tokens become one."""
-    path = folder / _CONFIG_FILE
+    path = folder / CONFIG_FILE
     config = read_json(path)
     found: Any = config.get("pooling_mode")
     if found is None:

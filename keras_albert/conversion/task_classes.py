@@ -1,15 +1,13 @@
 """Finding the class of a checkpoint."""
 
 import os
-from pathlib import Path
 from typing import Any
 
 from keras_albert import tasks
 from keras_albert.backbone import AlbertBackbone
-from keras_albert.presets.checkpoint_formats import find_format
+from keras_albert.presets.checkpoint import Checkpoint, open_checkpoint
 from keras_albert.presets.handles import local_directory
 from keras_albert.utils.arguments import MissingArgumentError
-from keras_albert.utils.reading import read_optional_json
 
 
 def find_class(name: str) -> Any:
@@ -23,37 +21,32 @@ def find_class(name: str) -> Any:
     return known[name]
 
 
-def class_of(directory: Path) -> Any:
+def class_of(checkpoint: Checkpoint) -> Any:
     """Return the class of a checkpoint's head: a task, or `AlbertBackbone`."""
-    source = find_format(directory)
-    if source is not None:
-        return find_class(source.task_name(directory) or AlbertBackbone.__name__)
-    config = read_optional_json(directory / "task.json")
-    name = str(config.get("registered_name", AlbertBackbone.__name__))
-    return find_class(name.removeprefix("keras_albert>"))
+    return find_class(checkpoint.task_name() or AlbertBackbone.__name__)
 
 
 def load_task(
     preset: str | os.PathLike[str], task: str | None = None, **kwargs: Any
 ) -> Any:
     """Load a task from any handle of `from_preset`."""
+    directory = local_directory(preset)
+    source: Any = preset if directory is None else open_checkpoint(directory)
     cls: Any = AlbertBackbone
     if task is not None:
         cls = find_class(task)
-    elif (directory := local_directory(preset)) is not None:
-        cls = class_of(directory)
+    elif directory is not None:
+        cls = class_of(source)
     if cls is AlbertBackbone:
-        msg = (
+        raise ValueError(
             f"{preset} does not say what task it was trained for. Fine-tune it first, "
             "or choose the class with --task, for instance AlbertTextEmbedder, whose "
             "head has no weights."
         )
-        raise ValueError(msg)
     try:
-        return cls.from_preset(preset, **kwargs)
+        return cls.from_preset(source, **kwargs)
     except MissingArgumentError as error:
-        msg = (
+        raise ValueError(
             f"{preset} has no head of an {cls.__name__}. Train one first: "
             "`keras-albert finetune TASK --preset ...`."
-        )
-        raise ValueError(msg) from error
+        ) from error

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -42,8 +43,11 @@ from keras_albert.conversion.weight_map import (
     backbone_of,
     check_head_epsilon,
 )
-from keras_albert.conversion.weight_map_format import WeightMapFormat
-from keras_albert.presets.checkpoint_formats import CheckpointFormat
+from keras_albert.conversion.weight_map_format import (
+    WeightMapCheckpoint,
+    WeightMapFormat,
+)
+from keras_albert.presets.checkpoint import CONFIG_FILE, CheckpointFormat, Files
 from keras_albert.tasks.base.other_backbone import merge_adapters
 from keras_albert.text.tokenizer.read_word_piece import (
     holds_word_piece,
@@ -55,9 +59,7 @@ from keras_albert.text.tokenizer.word_piece import (
     parse_word_piece,
     transformers_config,
 )
-from keras_albert.utils.reading import read_json, read_optional_json
 
-CONFIG_FILE = "config.json"
 _VOCABULARY_FILE = "spiece.model"
 _TOKENIZER_FILE = "tokenizer.json"
 _TOKENIZER_CONFIG_FILE = "tokenizer_config.json"
@@ -89,11 +91,183 @@ _UNLIKE = {
 }
 
 
+class TransformersCheckpoint(WeightMapCheckpoint):
+    """Files of transformers' `save_pretrained`, opened."""
+
+    format: "TransformersFormat"
+    vocabulary_files = (_VOCABULARY_FILE, _TOKENIZER_FILE)
+
+    @property
+    def weight_map(self) -> Architecture:
+        return self.format.weight_map
+
+    @property
+    def _config(self) -> dict[str, Any]:
+        return self.files.json(CONFIG_FILE)
+
+    def backbone_arguments(self) -> dict[str, Any]:
+        path = self.directory / CONFIG_FILE
+        config, own = self._config, self.weight_map
+        arguments = backbone_arguments(
+            config, str(path), keys=own.keys, defaults=own.defaults
+        )
+        for key in ("is_decoder", "add_cross_attention"):
+            if config.get(key):
+                raise wrong_value(path, key, config[key], "false, as in an encoder")
+        _check_groups(arguments["num_layers"], arguments["num_groups"])
+        if not self.format.always_projects:
+            arguments["use_embedding_projection"] = None
+        return arguments | {"pooler_activation": self.format.pooler_activation}
+
+    def stored_shapes(self) -> list[tuple[int, ...]]:
+        return [tensor.shape for tensor in self._tensors.values()]
+
+    def task_name(self) -> str | None:
+        found = set(self._classes()) - {self.weight_map.base_class}
+        heads = [head for head in self.weight_map.heads if head.foreign in found]
+        if not heads and not found and not self._classes():
+            stored = self._tensors
+            heads = [
+                head
+                for head in self.weight_map.heads
+                if head.mappings and all(each.name in stored for each in head.mappings)
+            ]
+            # A checkpoint for pretraining has the head of a masked LM and another.
+            most = max((len(head.parts) for head in heads), default=0)
+            heads = [head for head in heads if len(head.parts) == most]
+            if len(heads) > 1:
+                # Heads of several classes have the same names.
+                return None
+        return next((head.task for head in heads), None)
+
+    def task_arguments(self, task: type) -> dict[str, Any]:
+        config, source = self._config, str(self.directory / CONFIG_FILE)
+        ours = [cls.__name__ for cls in task.__mro__]
+        arguments: dict[str, Any] = {}
+        for name in set(self.weight_map.dropouts) & set(ours):
+            key, default = self.weight_map.dropouts[name]
+            if config.get(key, default) is None:
+                # In transformers, `None` means the rate of the encoder.
+                rate = self.backbone_arguments()["dropout"]
+            else:
+                rate = read_rate(config, key, default or 0.0, source)
+            arguments["dropout"] = rate
+        if "AlbertMaskedLM" in ours and self.format.head_activation is not None:
+            arguments["head_activation"] = self.format.head_activation
+        if "AlbertMultipleChoice" in ours:
+            for key, value in self.weight_map.summary.items():
+                if config.get(key, value) != value:
+                    raise wrong_value(source, key, config[key], repr(value))
+        head = next((head for head in self.weight_map.heads if head.task in ours), None)
+        if head and set(_LABELLED) & set(ours) and self.has_head(head):
+            count, labels = read_labels(config, source)
+            self._check_outputs(head, count)
+            arguments |= {"num_classes": count, "labels": labels}
+            if "AlbertClassifier" in ours and config.get("problem_type") == _SETS:
+                arguments["activation"] = "sigmoid"
+        return arguments
+
+    def has_head(self, head: Head) -> bool:
+        found = self._classes()
+        named_alike = any(
+            each.name.startswith(_AMBIGUOUS_PREFIX) for each in head.mappings
+        )
+        return not (named_alike and found) or head.foreign in found
+
+    def read_tensors(self, wanted: Callable[[str], bool]) -> dict[str, Array]:
+        found = self._tensors
+        if not found:
+            # There are no files; this raises an error that names the expected ones.
+            found = safetensors_of(self.directory)
+        tensors = {name: found[name].read() for name in found if wanted(name)}
+        if segments := self.weight_map.segments:
+            sizes = self.backbone_arguments()
+            shape = sizes["num_segments"], sizes["embedding_dim"]
+            tensors[segments] = np.zeros(shape, "float32")
+        return _untied(tensors, self.weight_map.tied, self.directory)
+
+    @cached_property
+    def _tensors(self) -> dict[str, StoredTensor]:
+        """Return the stored tensors, by the names of the mappings."""
+        tensors: dict[str, StoredTensor] = {}
+        for name, tensor in self.files.read(stored_weights).items():
+            full = self._full(name)
+            if full in tensors:
+                bare = full.removeprefix(self.weight_map.prefix)
+                raise ValueError(
+                    f"The weights in {self} contain both `{full}` and `{bare}`, "
+                    "which are the same tensor. Copy or download the checkpoint "
+                    "again, or save the model with `save_pretrained` once more."
+                )
+            tensors[full] = tensor
+        # Buffers that files written by transformers 4 may contain are no weights.
+        for name in ("position_ids", "token_type_ids"):
+            tensors.pop(f"{self.weight_map.prefix}embeddings.{name}", None)
+        return tensors
+
+    def _full(self, name: str) -> str:
+        """Return the name of a tensor in a model with a head."""
+        begins = (self.weight_map.prefix, *self.weight_map.head_prefixes)
+        is_bare = name.startswith(_BARE) and not name.startswith(begins)
+        return self.weight_map.prefix + name if is_bare else name
+
+    def _check_outputs(self, head: Head, count: int) -> None:
+        """Check the number of classes in a config before a head is built."""
+        stored = self._tensors
+        for each in head.mappings:
+            shape = stored[each.name].shape if each.name in stored else (count,)
+            if shape[:1] != (count,):
+                raise ValueError(
+                    f"{self.directory / CONFIG_FILE} has {count:,} classes, but "
+                    f"{each.name} "
+                    f"has the shape {shape} instead of {(count, *shape[1:])}. Use a "
+                    "checkpoint whose files belong together."
+                )
+
+    def read_vocabulary(self) -> bytes:
+        path = self.find_vocabulary()
+        if path is not None and path.name == _VOCABULARY_FILE:
+            vocabulary = super().read_vocabulary()
+            vocabulary = add_stated_rules(vocabulary, self.directory)
+        elif holds_word_piece(self.directory):
+            vocabulary = read_word_piece(self.directory)
+        elif path is not None:
+            vocabulary = vocabulary_from_tokenizer_json(path)
+        else:
+            vocabulary = super().read_vocabulary()
+        self._check_padding(vocabulary)
+        return vocabulary
+
+    def _check_padding(self, vocabulary: bytes) -> None:
+        """Check that a vocabulary's padding is the config's."""
+        found = open_vocabulary(vocabulary)
+        padding = found.special_tokens["pad_token"]
+        stated = self._config.get("pad_token_id")
+        if stated is not None and stated != found.ids[padding]:
+            raise ValueError(
+                f"{self.directory / CONFIG_FILE} has pad_token_id={stated!r}, and the "
+                f"vocabulary beside it has {padding!r} with the id "
+                f"{found.ids[padding]}. Copy the vocabulary there that belongs to the "
+                "weights, or pass a `tokenizer` or `preprocessor` with it."
+            )
+
+    def _classes(self) -> list[str]:
+        found = self._config.get("architectures")
+        if found is None:
+            return []
+        if not (isinstance(found, list) and all(isinstance(x, str) for x in found)):
+            expected = "a list of names of classes"
+            raise wrong_value(
+                self.directory / CONFIG_FILE, "architectures", found, expected
+            )
+        return found
+
+
 class TransformersFormat(WeightMapFormat):
     """`config.json` and `model.safetensors`, as `save_pretrained` writes them."""
 
     name = "Hugging Face transformers"
-    vocabulary_files = (_VOCABULARY_FILE, _TOKENIZER_FILE)
+    opened = TransformersCheckpoint
 
     def __init__(self, key: str, weight_map: Architecture) -> None:
         self.key = key
@@ -102,13 +276,11 @@ class TransformersFormat(WeightMapFormat):
         self.always_projects = weight_map is ALBERT
         self.pooler_activation = weight_map.pooler_activation
 
-    def recognizes(self, directory: Path) -> bool:
-        """Return whether a directory has a model of this architecture."""
-        return bool(find_model_type(directory) == self.weight_map.model_type)
+    def recognizes(self, files: Files) -> bool:
+        return find_model_type(files) == self.weight_map.model_type
 
-    def refuse(self, directory: Path) -> None:
-        """Raise if a directory has another model of transformers."""
-        refuse_other_models(directory)
+    def refuse(self, files: Files) -> None:
+        refuse_other_models(files)
 
     def for_model(self, model: Any) -> CheckpointFormat:
         """Return the format of the architecture that a model has.
@@ -146,172 +318,14 @@ class TransformersFormat(WeightMapFormat):
             and (self.weight_map is not DISTILBERT or _is_distilbert(backbone))
         )
 
-    def backbone_arguments(self, directory: Path) -> dict[str, Any]:
-        """Return the constructor arguments of the checkpoint's backbone."""
-        path = directory / CONFIG_FILE
-        config, own = self._config(directory), self.weight_map
-        arguments = backbone_arguments(
-            config, str(path), keys=own.keys, defaults=own.defaults
-        )
-        for key in ("is_decoder", "add_cross_attention"):
-            if config.get(key):
-                raise wrong_value(path, key, config[key], "false, as in an encoder")
-        _check_groups(arguments["num_layers"], arguments["num_groups"])
-        if not self.always_projects:
-            arguments["use_embedding_projection"] = None
-        return arguments | {"pooler_activation": self.pooler_activation}
-
-    def stored_shapes(self, directory: Path) -> list[tuple[int, ...]]:
-        """Return the shapes of the weights in the checkpoint's files."""
-        return [tensor.shape for tensor in self._tensors(directory).values()]
-
-    def task_name(self, directory: Path) -> str | None:
-        """Return the name of the task class for the checkpoint's head, or `None`."""
-        found = set(self._classes(directory)) - {self.weight_map.base_class}
-        heads = [head for head in self.weight_map.heads if head.foreign in found]
-        if not heads and not found and not self._classes(directory):
-            stored = self._tensors(directory)
-            heads = [
-                head
-                for head in self.weight_map.heads
-                if head.mappings and all(each.name in stored for each in head.mappings)
-            ]
-            # A checkpoint for pretraining has the head of a masked LM and another.
-            most = max((len(head.parts) for head in heads), default=0)
-            heads = [head for head in heads if len(head.parts) == most]
-            if len(heads) > 1:
-                # Heads of several classes have the same names.
-                return None
-        return next((head.task for head in heads), None)
-
-    def task_arguments(self, directory: Path, task: type) -> dict[str, Any]:
-        """Return the arguments of a task class that the checkpoint defines."""
-        config, source = self._config(directory), str(directory / CONFIG_FILE)
-        ours = [cls.__name__ for cls in task.__mro__]
-        arguments: dict[str, Any] = {}
-        for name in set(self.weight_map.dropouts) & set(ours):
-            key, default = self.weight_map.dropouts[name]
-            if config.get(key, default) is None:
-                # In transformers, `None` means the rate of the encoder.
-                rate = self.backbone_arguments(directory)["dropout"]
-            else:
-                rate = read_rate(config, key, default or 0.0, source)
-            arguments["dropout"] = rate
-        if "AlbertMaskedLM" in ours and self.head_activation is not None:
-            arguments["head_activation"] = self.head_activation
-        if "AlbertMultipleChoice" in ours:
-            for key, value in self.weight_map.summary.items():
-                if config.get(key, value) != value:
-                    raise wrong_value(source, key, config[key], repr(value))
-        head = next((head for head in self.weight_map.heads if head.task in ours), None)
-        if head and set(_LABELLED) & set(ours) and self.has_head(directory, head):
-            count, labels = read_labels(config, source)
-            self._check_outputs(directory, head, count)
-            arguments |= {"num_classes": count, "labels": labels}
-            if "AlbertClassifier" in ours and config.get("problem_type") == _SETS:
-                arguments["activation"] = "sigmoid"
-        return arguments
-
-    def has_head(self, directory: Path, head: Head) -> bool:
-        """Return whether a checkpoint's `classifier` matches a head."""
-        found = self._classes(directory)
-        named_alike = any(
-            each.name.startswith(_AMBIGUOUS_PREFIX) for each in head.mappings
-        )
-        return not (named_alike and found) or head.foreign in found
-
-    def read_tensors(
-        self, directory: Path, wanted: Callable[[str], bool]
-    ) -> dict[str, Array]:
-        """Return the wanted tensors, by the names of the mappings."""
-        found = self._tensors(directory)
-        if not found:
-            # There are no files; this raises an error that names the expected ones.
-            found = safetensors_of(directory)
-        tensors = {name: found[name].read() for name in found if wanted(name)}
-        if segments := self.weight_map.segments:
-            sizes = self.backbone_arguments(directory)
-            shape = sizes["num_segments"], sizes["embedding_dim"]
-            tensors[segments] = np.zeros(shape, "float32")
-        return _untied(tensors, self.weight_map.tied, directory)
-
     def dump(self, model: keras.Model) -> dict[str, Array]:
-        """Return copies of a model's weights, by the format's names."""
         tensors = super().dump(model)
         tensors.pop(self.weight_map.segments or "", None)
         return tensors
 
-    def _tensors(self, directory: Path) -> dict[str, StoredTensor]:
-        """Return the stored tensors, by the names of the mappings."""
-        tensors: dict[str, StoredTensor] = {}
-        for name, tensor in stored_weights(directory).items():
-            full = self._full(name)
-            if full in tensors:
-                bare = full.removeprefix(self.weight_map.prefix)
-                msg = (
-                    f"The weights in {directory} contain both `{full}` and `{bare}`, "
-                    "which are the same tensor. Copy or download the checkpoint "
-                    "again, or save the model with `save_pretrained` once more."
-                )
-                raise ValueError(msg)
-            tensors[full] = tensor
-        # Buffers that files written by transformers 4 may contain are no weights.
-        for name in ("position_ids", "token_type_ids"):
-            tensors.pop(f"{self.weight_map.prefix}embeddings.{name}", None)
-        return tensors
-
-    def _full(self, name: str) -> str:
-        """Return the name of a tensor in a model with a head."""
-        begins = (self.weight_map.prefix, *self.weight_map.head_prefixes)
-        is_bare = name.startswith(_BARE) and not name.startswith(begins)
-        return self.weight_map.prefix + name if is_bare else name
-
-    def _check_outputs(self, directory: Path, head: Head, count: int) -> None:
-        """Check the number of classes in a config before a head is built."""
-        stored = self._tensors(directory)
-        for each in head.mappings:
-            shape = stored[each.name].shape if each.name in stored else (count,)
-            if shape[:1] != (count,):
-                msg = (
-                    f"{directory / CONFIG_FILE} has {count:,} classes, but {each.name} "
-                    f"has the shape {shape} instead of {(count, *shape[1:])}. Use a "
-                    "checkpoint whose files belong together."
-                )
-                raise ValueError(msg)
-
-    def read_vocabulary(self, directory: Path) -> bytes:
-        """Return the vocabulary of a checkpoint, as `AlbertTokenizer` takes it."""
-        path = self.find_vocabulary(directory)
-        if path is not None and path.name == _VOCABULARY_FILE:
-            vocabulary = super().read_vocabulary(directory)
-            vocabulary = add_stated_rules(vocabulary, directory)
-        elif holds_word_piece(directory):
-            vocabulary = read_word_piece(directory)
-        elif path is not None:
-            vocabulary = vocabulary_from_tokenizer_json(path)
-        else:
-            vocabulary = super().read_vocabulary(directory)
-        self._check_padding(directory, vocabulary)
-        return vocabulary
-
-    def _check_padding(self, directory: Path, vocabulary: bytes) -> None:
-        """Check that a vocabulary's padding is the config's."""
-        found = open_vocabulary(vocabulary)
-        padding = found.special_tokens["pad_token"]
-        stated = read_optional_json(directory / CONFIG_FILE).get("pad_token_id")
-        if stated is not None and stated != found.ids[padding]:
-            msg = (
-                f"{directory / CONFIG_FILE} has pad_token_id={stated!r}, and the "
-                f"vocabulary beside it has {padding!r} with the id "
-                f"{found.ids[padding]}. Copy the vocabulary there that belongs to the "
-                "weights, or pass a `tokenizer` or `preprocessor` with it."
-            )
-            raise ValueError(msg)
-
     def write(
         self, model: keras.Model, directory: Path, vocabulary: bytes | None
     ) -> None:
-        """Write files for `from_pretrained` of the corresponding class."""
         model = merge_adapters(model)
         config, tensors = self.config(model), self.dump(model)
         if self.weight_map.base_class in config["architectures"]:
@@ -346,11 +360,10 @@ class TransformersFormat(WeightMapFormat):
         """Translate a model's arguments to transformers' config."""
         backbone, head = backbone_of(model), self.head_for(model)
         if not self.fits(backbone):
-            msg = (
+            raise ValueError(
                 f"The model does not have the sizes of {self.weight_map.model_type!r}: "
                 f"{_sizes(backbone)}. Export it with model_type='albert'."
             )
-            raise ValueError(msg)
         check_head_epsilon(model, "transformers")
         _check_groups(backbone.num_layers, backbone.num_groups)
         config = backbone_config(backbone, keys=self.weight_map.keys)
@@ -372,27 +385,14 @@ class TransformersFormat(WeightMapFormat):
             config["problem_type"] = "regression" if model.is_regression else kind
         return config
 
-    def _config(self, directory: Path) -> dict[str, Any]:
-        config: dict[str, Any] = read_json(directory / CONFIG_FILE)
-        return config
 
-    def _classes(self, directory: Path) -> list[str]:
-        found = self._config(directory).get("architectures")
-        if found is None:
-            return []
-        if not (isinstance(found, list) and all(isinstance(x, str) for x in found)):
-            expected = "a list of names of classes"
-            raise wrong_value(directory / CONFIG_FILE, "architectures", found, expected)
-        return found
-
-
-def find_model_type(directory: Path) -> str | None:
-    """Return the `model_type` of a directory's model.
+def find_model_type(files: Files) -> str | None:
+    """Return the `model_type` of a model's files.
 
     A config without one, and a config of BERT with ALBERT's keys, do not say what the
     weights are; then their names do.
     """
-    config = read_optional_json(directory / CONFIG_FILE)
+    config = files.json(CONFIG_FILE)
     if "registered_name" in config:
         return None
     stated: Any = config.get("model_type")
@@ -400,7 +400,7 @@ def find_model_type(directory: Path) -> str | None:
         {"embedding_size", "num_hidden_groups"} & set(config)
     )
     if is_mixed or (stated is None and {"hidden_size", "dim"} & set(config)):
-        stated = _type_of(stored_weights(directory)) or stated
+        stated = _type_of(files.read(stored_weights)) or stated
     return stated if isinstance(stated, str) else None
 
 
@@ -416,17 +416,17 @@ def _type_of(names: Iterable[str]) -> str | None:
     return "bert" if is_bert else None
 
 
-def refuse_other_models(directory: Path) -> None:
-    """Raise if a directory has a model of transformers that cannot be read."""
-    model_type = find_model_type(directory)
+def refuse_other_models(files: Files) -> None:
+    """Raise if files have a model of transformers that cannot be read."""
+    model_type = find_model_type(files)
     if model_type is None or model_type in READ:
         return
     reason = _UNLIKE.get(model_type, "it is of another architecture")
-    msg = (
-        f"{directory} contains a model of type {model_type!r}, which this package does "
-        f"not read: {reason}. Choose a checkpoint of one of: {', '.join(READ)}."
+    raise ValueError(
+        f"{files.directory} contains a model of type {model_type!r}, which this "
+        f"package does not read: {reason}. Choose a checkpoint of one of: "
+        f"{', '.join(READ)}."
     )
-    raise ValueError(msg)
 
 
 def _check_groups(num_layers: int, num_groups: int) -> None:
@@ -439,13 +439,12 @@ def _check_groups(num_layers: int, num_groups: int) -> None:
 def _check_activation(model: Any) -> None:
     plain = model.activation in (keras.activations.linear, keras.activations.softmax)
     if not plain and not model.is_multi_label:
-        msg = (
+        raise ValueError(
             "transformers' classifier returns logits, to which softmax or, for "
             "several labels, sigmoid can be applied. Received a classifier with "
             f"activation={model.activation!r}. Save it as a preset of keras_albert "
             "instead."
         )
-        raise ValueError(msg)
 
 
 def _sizes(backbone: Any) -> str:
@@ -473,12 +472,11 @@ def _untied(
             continue
         tensor = tensors.pop(copy)
         if not np.array_equal(tensors.setdefault(original, tensor), tensor):
-            msg = (
+            raise ValueError(
                 f"In {directory} `{copy}` differs from `{original}`, but the "
                 "masked LM here shares them. The checkpoint is of a different model, "
                 "which this package cannot load."
             )
-            raise ValueError(msg)
     return tensors
 
 

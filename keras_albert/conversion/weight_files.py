@@ -10,6 +10,7 @@ import re
 import zipfile
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -101,12 +102,11 @@ def stored_weights(directory: Path) -> Tensors:
 def safetensors_of(directory: Path) -> Tensors:
     """Return the tensors of `model.safetensors`, or of its shards."""
     if not _holds(directory, SAFETENSORS_FILE):
-        msg = (
+        raise ValueError(
             f"{directory} contains neither `{SAFETENSORS_FILE}` nor "
             f"`{SAFETENSORS_FILE}{_INDEX}`. Save the model with `save_pretrained` of "
             "transformers, which writes safetensors."
         )
-        raise ValueError(msg)
     return _read_shards(directory, SAFETENSORS_FILE, _read_safetensors)
 
 
@@ -136,34 +136,27 @@ def _read_shards(
     tensors: Tensors = {}
     for shard in sorted(set(weight_map.values())):
         if not (directory / shard).is_file():
-            msg = (
+            raise ValueError(
                 f"{index} names {shard}, which does not exist. Copy or download it as "
                 "well."
             )
-            raise ValueError(msg)
         found = read_file(directory / shard)
         if others := [tensor for tensor in found if weight_map.get(tensor) != shard]:
-            msg = (
+            raise ValueError(
                 f"{directory / shard} contains tensors that {index.name} does not "
                 f"list: {', '.join(others[:20])}. Copy or download the files again."
             )
-            raise ValueError(msg)
         tensors |= found
     if absent := [tensor for tensor in weight_map if tensor not in tensors]:
-        msg = (
+        raise ValueError(
             f"{index} lists tensors that its shards do not contain: "
             f"{', '.join(absent[:20])}. Copy or download the files again."
         )
-        raise ValueError(msg)
     return tensors
 
 
 def _read_safetensors(path: Path) -> Tensors:
     from safetensors import safe_open  # noqa: PLC0415  (rarely needed)
-
-    def tensor(name: str) -> npt.NDArray[Any]:
-        with reading(path), safe_open(path, framework="numpy") as file:
-            return np.asarray(file.get_tensor(name))
 
     with reading(path):
         with open(path, "rb") as header:
@@ -173,25 +166,29 @@ def _read_safetensors(path: Path) -> Tensors:
             # Refuses a name that occurs twice.
             parse_json(header.read(length))
         # `safe_open` checks the shapes against the size of the file.
-        with safe_open(path, framework="numpy") as file:
-            return {
-                name: StoredTensor(
-                    tuple(file.get_slice(name).get_shape()),
-                    lambda name=name: tensor(name),  # type: ignore[misc]
-                )
-                for name in file.keys()  # noqa: SIM118  (the file is no mapping)
-            }
+        # It stays open, mapped to memory, as long as its tensors are held.
+        file = safe_open(path, framework="numpy")
+
+        def tensor(name: str) -> npt.NDArray[Any]:
+            with reading(path):
+                return np.asarray(file.get_tensor(name))
+
+        return {
+            name: StoredTensor(
+                tuple(file.get_slice(name).get_shape()), partial(tensor, name)
+            )
+            for name in file.keys()  # noqa: SIM118  (the file is no mapping)
+        }
 
 
 def _read_torch(path: Path) -> Tensors:
     """Read a pickle with PyTorch, which loads nothing but tensors from it."""
     if importlib.util.find_spec("torch") is None:
-        msg = (
+        raise ImportError(
             f"PyTorch reads {path}, and it cannot be imported. Install it: pip install "
             '"torch>=2.6"; or convert the file where it is installed: '
             "`save_pretrained` of transformers writes `model.safetensors`."
         )
-        raise ImportError(msg)
     import torch  # noqa: PLC0415  (an optional package)
 
     size = path.stat().st_size

@@ -185,12 +185,11 @@ def load_weights(
         else:
             values.append((variable, mapping.transform.to_ours(array)))
     if problems:
-        msg = (
+        raise ValueError(
             f"The weights of {source} do not fit the model that its config "
             f"describes:\n  {_bullets(problems)}\nNothing was loaded. Use a checkpoint "
             "whose files belong together, and leave out arguments that change shapes."
         )
-        raise ValueError(msg)
     for variable, value in values:
         variable.assign(value)
 
@@ -209,12 +208,11 @@ def dump_weights(
             mapping.transform.to_foreign(array)
         )
     if problems:
-        msg = (
+        raise ValueError(
             f"The weights of {model.name!r} cannot be exported:\n  "
             f"{_bullets(problems)}\nContinue from an earlier checkpoint with finite "
             "weights."
         )
-        raise ValueError(msg)
     return tensors
 
 
@@ -237,12 +235,11 @@ def _checked_table(
         *(f"named twice: {name}" for name in _repeated(names)),
     ]
     if problems:
-        msg = (
+        raise ValueError(
             f"The weights of {model.name!r} do not match the table:\n  "
             f"{_bullets(problems)}\nConvert the model in floating point, before it is "
             "quantized or given LoRA weights, and with an embedding projection."
         )
-        raise ValueError(msg)
     return [(mapping, variables[mapping.variable]) for mapping in mappings]
 
 
@@ -315,12 +312,11 @@ def check_head_activation(model: Any, library: str, activation: str | None) -> N
     if layer is not None and get_activation(layer.activation) != get_activation(
         expected
     ):
-        msg = (
+        raise ValueError(
             f"{library}'s masked LM has the activation {expected!r} in its head, and "
             f"this model has {layer.activation!r}. Save it as a preset of "
             "keras_albert instead."
         )
-        raise ValueError(msg)
 
 
 def check_head_epsilon(model: Any, library: str) -> None:
@@ -328,10 +324,9 @@ def check_head_epsilon(model: Any, library: str) -> None:
     layer = getattr(model, "masked_lm_head", None)
     own = backbone_of(model).layer_norm_epsilon
     if layer is not None and layer.layer_norm_epsilon != own:
-        msg = (
+        raise ValueError(
             f"{library} has one epsilon for LayerNorm in the encoder and in the head. "
             f"Received {own} and {layer.layer_norm_epsilon}. Build a new masked LM "
             "with head_layer_norm_epsilon=None, call its `set_weights`, and export "
             "it; scores will differ slightly."
         )
-        raise ValueError(msg)

@@ -5,7 +5,7 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,6 +13,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_albert.presets.checkpoint import Checkpoint, Files, open_checkpoint
 from keras_albert.presets.handles import BUILTIN_PRESETS, local_directory
 from keras_albert.presets.preset_files import (
     BASE_FILE,
@@ -22,10 +23,12 @@ from keras_albert.presets.preset_files import (
 )
 from keras_albert.types import FloatArray
 from keras_albert.utils.keras_internals import all_layers
-from keras_albert.utils.reading import read_json, reading
+from keras_albert.utils.reading import reading
 
 # The keys of `base.json`; the first is PEFT's, from `adapter_config.json`.
 _NAME, _DIGEST = "base_model_name_or_path", "base_sha256"
+# Of a vocabulary that is the base's, and is not copied.
+_VOCABULARY = "vocabulary_sha256"
 
 # A matrix is stored as two factors, whose product is its difference.
 _FACTORS = (".lora_a", ".lora_b")
@@ -41,22 +44,18 @@ class Difference(NamedTuple):
     arrays: dict[str, FloatArray]
 
 
-def has_base(directory: Path) -> bool:
-    """Return whether a preset contains only what differs from another one."""
-    return (directory / BASE_FILE).is_file()
-
-
-def base_of(directory: Path) -> str:
-    """Return the built-in name, the handle or the path of a preset's base."""
-    path = directory / BASE_FILE
-    name = read_json(path).get(_NAME)
+def base_of(files: Files) -> str | None:
+    """Return the built-in name, the handle or the path of a preset's base, if any."""
+    if not files.has(BASE_FILE):
+        return None
+    name = files.json(BASE_FILE).get(_NAME)
     if not isinstance(name, str) or not name or "\0" in name:
-        msg = (
-            f"`{_NAME}` in {path} must be the name, the handle or the path of a "
-            f"preset. Received: {name!r:.80}. Copy or download the file again."
+        raise ValueError(
+            f"`{_NAME}` in {files.directory / BASE_FILE} must be the name, the handle "
+            f"or the path of a preset. Received: {name!r:.80}. Copy or download the "
+            "file again."
         )
-        raise ValueError(msg)
-    return name if is_public(name) else str(directory / name)
+    return name if is_public(name) else str(files.directory / name)
 
 
 def is_public(base: str) -> bool:
@@ -64,17 +63,18 @@ def is_public(base: str) -> bool:
     return base in BUILTIN_PRESETS or "://" in base
 
 
-def base_directory(directory: Path) -> Path:
-    """Return the directory of a preset's base, downloading it if necessary."""
-    base = base_of(directory)
+def open_base(files: Files) -> Checkpoint | None:
+    """Open the base of a preset, if it has one, downloading it if necessary."""
+    base, path = base_of(files), files.directory / BASE_FILE
+    if base is None:
+        return None
     if not is_public(base) and not Path(base).is_dir():
-        msg = (
-            f"{directory / BASE_FILE} names {base}, which does not exist. Copy the "
-            f"base there, or correct `{_NAME}`: a path is relative to {directory}."
+        raise ValueError(
+            f"{path} names {base}, which does not exist. Copy the base there, or "
+            f"correct `{_NAME}`: a path is relative to {files.directory}."
         )
-        raise ValueError(msg)
-    with _naming(directory):
-        return _directory_of(base)
+    with _naming(files):
+        return _open(base)
 
 
 def difference_from(
@@ -82,27 +82,33 @@ def difference_from(
 ) -> Difference:
     """Return what differs between a model's backbone and a preset, its base."""
     if not isinstance(model, keras.Model):
-        msg = f"Only a model has a base, and not an {type(model).__name__}."
-        raise ValueError(msg)
+        raise ValueError(f"Only a model has a base, and not an {type(model).__name__}.")
     backbone: Any = getattr(model, "backbone", model)
     for layer in all_layers(backbone):
         if layer.quantization_mode:
-            msg = (
+            raise ValueError(
                 f"The layer {layer.path!r} is quantized to {layer.quantization_mode}, "
                 "and has no difference from the base. Save without `base`."
             )
-            raise ValueError(msg)
-    directory = _directory_of(os.fspath(base))
     name = os.fspath(base)
+    opened = _open(name)
     if not is_public(name):
-        here, there = Path(target).resolve(), directory.resolve()
+        here, there = Path(target).resolve(), opened.directory.resolve()
         if here == there:
             msg = f"{target} is the base itself. Save into another directory."
             raise ValueError(msg)
         name = Path(os.path.relpath(there, here)).as_posix()
-    values = _read_weights(directory)
-    arrays = _arrays(backbone, values, str(base))
-    return Difference({_NAME: name, _DIGEST: _digest(values)}, arrays)
+    opened.check(preprocessor=None)
+    stored = opened.backbone_values(backbone)
+    values = _values(stored, backbone, "The model", str(base))
+    about = {_NAME: name, _DIGEST: _digest(values)}
+    tokenizer: Any = getattr(getattr(model, "preprocessor", None), "tokenizer", None)
+    if tokenizer is not None:
+        with suppress(OSError, ValueError):  # The base may have none.
+            found = opened.load_tokenizer(type(tokenizer)).proto
+            if found == tokenizer.proto:
+                about[_VOCABULARY] = hashlib.sha256(found).hexdigest()
+    return Difference(about, _arrays(backbone, values, str(base)))
 
 
 def write_difference(difference: Difference, directory: Path) -> None:
@@ -112,65 +118,106 @@ def write_difference(difference: Difference, directory: Path) -> None:
     for name in (WEIGHTS_FILE, INDEX_FILE, "model_*.weights.h5"):
         for path in directory.glob(name):
             path.unlink()
+    if _VOCABULARY in difference.base:
+        for path in directory.glob("assets/tokenizer/*"):
+            path.unlink()
     text = json.dumps(difference.base, indent=4)
     (directory / BASE_FILE).write_text(text, encoding="utf-8")
     save_file(difference.arrays, directory / DIFFERENCE_FILE)
 
 
-def load_from_base(backbone: Any, directory: Path) -> None:
+def add_difference(backbone: Any, files: Files, base: Checkpoint) -> None:
     """Load the weights of a preset with a base, all of them or none."""
-    base = base_directory(directory)
-    with _naming(directory):
-        values = _read_weights(base)
-    weights = {weight.path: weight for weight in backbone.weights}
-    shapes = {path: tuple(weight.shape) for path, weight in weights.items()}
-    _check_shapes(shapes, values, f"the config of {directory}", str(base))
-    found, expected = _digest(values), read_json(directory / BASE_FILE).get(_DIGEST)
-    if found != expected:
-        msg = (
-            f"{base} is not the base that {directory} was trained from: the SHA-256 "
-            f"of its weights is {found}, and {BASE_FILE} has {expected!r:.80}. Use "
-            "the version of the base that it names."
-        )
-        raise ValueError(msg)
-    changes = _read_changes(directory / DIFFERENCE_FILE, shapes)
-    for path, weight in weights.items():
-        weight.assign(values[path] + changes.get(path, np.float32(0)))
+    directory = files.directory
+    with _naming(files):
+        stored = base.backbone_values(backbone)
+    values = _values(stored, backbone, f"the config of {directory}", str(base))
+    _check_digest(files, _DIGEST, _digest(values), "its weights", str(base))
+    changes = _read_changes(directory / DIFFERENCE_FILE, values)
+    for weight in backbone.weights:
+        change = changes.get(weight.path, np.float32(0))
+        weight.assign(values[weight.path] + change)
     backbone.pretrained = True
 
 
 @contextmanager
-def _naming(directory: Path) -> Iterator[None]:
+def _naming(files: Files) -> Iterator[None]:
     """Name the file that names a base in errors of the base."""
     try:
         yield
     except (OSError, ValueError) as error:
-        msg = f"{directory / BASE_FILE} names a base that cannot be loaded. {error}"
+        path = files.directory / BASE_FILE
+        msg = f"{path} names a base that cannot be loaded. {error}"
         raise ValueError(msg) from error
 
 
-def _directory_of(base: str) -> Path:
+def vocabulary_digest(files: Files) -> Any:
+    """Return the SHA-256 of the base's vocabulary, if a preset has no other one."""
+    return files.json(BASE_FILE).get(_VOCABULARY)
+
+
+def read_base_vocabulary(files: Files, base: Checkpoint, tokenizer: Any) -> bytes:
+    """Return the vocabulary of a preset's base, as the tokenizer takes it."""
+    with _naming(files):
+        found: bytes = base.load_tokenizer(tokenizer).proto
+    digest = hashlib.sha256(found).hexdigest()
+    _check_digest(files, _VOCABULARY, digest, "its vocabulary", str(base))
+    return found
+
+
+def _check_digest(files: Files, key: str, found: str, of: str, base: str) -> None:
+    expected = files.json(BASE_FILE).get(key)
+    if found != expected:
+        raise ValueError(
+            f"{base} is not the base that {files.directory} was trained from: the "
+            f"SHA-256 of {of} is {found}, and {BASE_FILE} has {expected!r:.80}. Use "
+            "the version of the base that it names."
+        )
+
+
+def _open(base: str) -> Checkpoint:
     directory = local_directory(base)
     if directory is None:
-        msg = (
+        raise ValueError(
             f"{base!r} cannot be a base. Choose a built-in name, a directory, or a "
             "handle that begins with hf:// or kaggle://."
         )
-        raise ValueError(msg)
-    if has_base(directory):
-        msg = (
+    found = open_checkpoint(directory)
+    if found.files.has(BASE_FILE):
+        raise ValueError(
             f"{base} has a base itself, and a base must be whole. Load it, save it "
             "without `base`, and use the result."
         )
-        raise ValueError(msg)
-    return directory
+    return found
 
 
-def _read_weights(directory: Path) -> dict[str, FloatArray]:
-    """Return the weights of a backbone in any format, by their paths in the model."""
-    cls: Any = keras.saving.get_registered_object("keras_albert>AlbertBackbone")
-    backbone = cls.from_preset(directory, dtype="float32")
-    return {weight.path: ops.convert_to_numpy(weight) for weight in backbone.weights}
+def _values(
+    stored: Mapping[str, FloatArray], backbone: Any, source: str, base: str
+) -> dict[str, FloatArray]:
+    """Return the weights of a base, which has those of a backbone.
+
+    The base may lack a pooler, which the difference contains as a whole then.
+    """
+    own = [w for w in backbone.weights if not w.name.startswith("lora_")]
+    shapes = {weight.path: tuple(weight.shape) for weight in own}
+    poolers = {
+        path: np.zeros(shape, "float32")
+        for path, shape in shapes.items()
+        if path.startswith("pooler/")
+    }
+    values = poolers | {
+        path: np.asarray(value, "float32") for path, value in stored.items()
+    }
+    for path in sorted({*shapes, *values}):
+        found = values[path].shape if path in values else None
+        if shapes.get(path) != found:
+            raise ValueError(
+                f"{source} and its base {base} do not have the same weights: {path} "
+                f"has the shape {shapes.get(path)} in the first, {found} in the "
+                "second. Use the base that the model was trained from, or save "
+                "without `base`."
+            )
+    return values
 
 
 def _digest(values: Mapping[str, FloatArray]) -> str:
@@ -182,45 +229,26 @@ def _digest(values: Mapping[str, FloatArray]) -> str:
     return digest.hexdigest()
 
 
-def _check_shapes(
-    shapes: Mapping[str, tuple[int, ...]],
-    values: Mapping[str, FloatArray],
-    source: str,
-    base: str,
-) -> None:
-    known = {path: value.shape for path, value in values.items()}
-    for path in sorted({*shapes, *known}):
-        if shapes.get(path) != known.get(path):
-            msg = (
-                f"{source} and its base {base} do not have the same weights: {path} "
-                f"has the shape {shapes.get(path)} in the first, {known.get(path)} in "
-                "the second. Use the base that the model was trained from, or save "
-                "without `base`."
-            )
-            raise ValueError(msg)
-
-
 def _arrays(
     backbone: Any, values: Mapping[str, FloatArray], base: str
 ) -> dict[str, FloatArray]:
     """Return what to add to the weights of a base, and factors of it."""
     arrays: dict[str, FloatArray] = {}
-    frozen = {w.path: w for w in backbone.weights if not w.name.startswith("lora_")}
-    shapes = {path: tuple(weight.shape) for path, weight in frozen.items()}
-    _check_shapes(shapes, values, "The model", base)
-    for path, weight in frozen.items():
+    for weight in backbone.weights:
+        path = weight.path
+        if path not in values:  # A factor of LoRA.
+            continue
         # A model in 16 bits began with the rounded weights.
         start = ops.convert_to_numpy(ops.cast(values[path], weight.dtype))
         change = ops.convert_to_numpy(weight) - start
         if not np.any(change != 0):
             continue
         if _LARGE.match(path):
-            msg = (
+            raise ValueError(
                 f"{path} differs from {base}, and is too large for a difference. Call "
                 "`backbone.enable_lora(rank)` before training, on a model loaded from "
                 "the base, or save without `base`."
             )
-            raise ValueError(msg)
         arrays[path] = _small(change)
     for layer in all_layers(backbone):
         if getattr(layer, "lora_enabled", False):
@@ -243,11 +271,12 @@ def _small(value: FloatArray) -> FloatArray:
 
 
 def _read_changes(
-    path: Path, shapes: Mapping[str, tuple[int, ...]]
+    path: Path, values: Mapping[str, FloatArray]
 ) -> dict[str, FloatArray]:
     """Return what to add to the weights of a base, by their paths."""
     from safetensors.numpy import load_file  # noqa: PLC0415  (rarely needed)
 
+    shapes = {name: value.shape for name, value in values.items()}
     with reading(path):
         stored = load_file(path)
     changes = {}
@@ -255,11 +284,10 @@ def _read_changes(
         found = [each for each in ("", *_FACTORS) if f"{name}{each}" in stored]
         parts = [stored[f"{name}{each}"] for each in found]
         if any(part.dtype.kind != "f" or not np.isfinite(part).all() for part in parts):
-            msg = (
+            raise ValueError(
                 f"{path} has numbers for {name!r} that are NaN, infinite or no floats. "
                 "Copy or download it again."
             )
-            raise ValueError(msg)
         parts = [part.astype("float32") for part in parts]
         change = parts[0] if found == [""] else None
         if found == [*_FACTORS] and [part.ndim for part in parts] == [2, 2]:
@@ -268,11 +296,10 @@ def _read_changes(
                 change = a @ b
         if change is None or change.shape != shapes.get(name):
             sizes = ", ".join(str(part.shape) for part in parts)
-            msg = (
+            raise ValueError(
                 f"{path} has arrays of the shapes {sizes} for {name!r}, and the model "
                 f"has {shapes.get(name, 'no such weight')}. Nothing was loaded. Copy "
                 "or download the preset again."
             )
-            raise ValueError(msg)
         changes[name] = change
     return changes

@@ -6,7 +6,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
-from keras_albert.presets.checkpoint_formats import CheckpointFormat, get_format
+from keras_albert.presets.checkpoint import CheckpointFormat, get_format
 from keras_albert.utils.atomic_files import atomic_directory
 from keras_albert.utils.keras_internals import all_layers
 
@@ -193,14 +193,13 @@ def _refuse_rounding(model: Any) -> None:
     for layer in all_layers(model):
         mode = layer.quantization_mode
         if getattr(layer, "lora_enabled", False) and mode in ("int8", "int4"):
-            msg = (
+            raise ValueError(
                 "A file contains LoRA's update inside the matrices, and "
                 f"{mode} would round it. Save it separately, with "
                 "`backbone.save_lora_weights('NAME.lora.h5')` and the head with "
                 "`save_task_weights('NAME.weights.h5')`; load both into a model of the "
                 "same preset after `quantize` and `enable_lora`."
             )
-            raise ValueError(msg)
 
 
 def _plan(written: Path, target: Path) -> Callable[[str], bool]:
@@ -212,10 +211,9 @@ def _plan(written: Path, target: Path) -> Callable[[str], bool]:
     }
     beside = sorted(name for name in there if not (written / name).is_file())
     if beside:
-        msg = (
+        raise FileExistsError(
             f"{target} has files of another checkpoint, which would be mixed with this "
             f"one: {', '.join(beside[:9])}. Choose another directory, or move these "
             "files."
         )
-        raise FileExistsError(msg)
     return lambda name: False

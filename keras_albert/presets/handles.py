@@ -135,11 +135,10 @@ def _check_no_run(directory: Path) -> None:
         msg = f"{directory} is the output of a run. Pass {directory / 'preset'}."
         raise ValueError(msg)
     if (directory / "training" / "last.safetensors").is_file():
-        msg = (
+        raise ValueError(
             f"{directory} is the output of a run that has not ended. Repeat the "
             f"command, and pass {directory / 'preset'} then."
         )
-        raise ValueError(msg)
 
 
 def _next_step(name: str) -> str:
@@ -223,11 +222,10 @@ def _fetch(
             "download the files, copy the directory to this machine, and pass its "
             "path: from_preset('path/to/directory').",
         )
-        msg = (
+        raise ConnectionError(
             f"Could not load {name!r}: it is not in the local cache, and {origin} "
             f"could not be downloaded from {host} ({kind}: {line}). {remedy}"
-        )
-        raise ConnectionError(msg) from error
+        ) from error
 
 
 def check_reachable(address: str) -> None:

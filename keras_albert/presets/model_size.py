@@ -54,12 +54,11 @@ def check_backbone_size(
         weights += runs * rank * (10 * hidden + 2 * inner)
     check_size(weights, stored, source)
     if stored and blocks * _ARRAYS_A_BLOCK > len(stored) + _HARMLESS_ARRAYS:
-        msg = (
+        raise ValueError(
             f"{source} describes a model of {blocks:,} blocks, with {_ARRAYS_A_BLOCK} "
             f"arrays each, and the files beside it contain {len(stored):,} arrays in "
             "total. Copy or download both again."
         )
-        raise ValueError(msg)
 
 
 def check_size(weights: int, stored: Collection[tuple[int, ...]], source: str) -> None:
@@ -72,12 +71,11 @@ def check_size(weights: int, stored: Collection[tuple[int, ...]], source: str) -
         held = (
             f"the files beside it contain {elements:,}" if stored else "it has no files"
         )
-        msg = (
+        raise ValueError(
             f"{source} describes a model of at least {weights:,} weights, and {held}: "
             "some are missing, damaged or truncated, or the config belongs to another "
             "checkpoint. Copy or download both again."
         )
-        raise ValueError(msg)
 
 
 def check_sizes(arguments: Mapping[str, Any], source: str) -> dict[str, int]:

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from fnmatch import fnmatch
 from pathlib import Path
 
-from keras_albert.presets.checkpoint_formats import find_format
+from keras_albert.presets.checkpoint import OWN_FORMAT, open_checkpoint
 from keras_albert.utils.atomic_files import atomic_directory
 from keras_albert.utils.reading import read_json
 
@@ -64,21 +64,19 @@ def _plan(written: Path, target: Path) -> Callable[[str], bool]:
     replaced = new.union(*(_INSIDE.get(part, set()) for part in new))
     for part in old & replaced:
         _check_ours(target, part)
-    found = find_format(target)
-    if found is not None:
-        msg = (
+    found = open_checkpoint(target).format
+    if found.key != OWN_FORMAT:
+        raise ValueError(
             f"{target} has a checkpoint of {found.name}, which `from_preset` would "
             "still load. Save into another directory."
         )
-        raise ValueError(msg)
     for part in old - new:
         if new & _INSIDE.get(part, set()):
-            msg = (
+            raise ValueError(
                 f"{target} has a {part} ({target / _PARTS[part][0]}), and the new "
                 f"files ({', '.join(sorted(new))}) would replace only a part of it. "
                 f"Save into another directory, or save a complete {part}."
             )
-            raise ValueError(msg)
     patterns = [pattern for part in replaced for pattern in _PARTS[part]]
     return lambda name: any(fnmatch(name, pattern) for pattern in patterns)
 
@@ -92,20 +90,18 @@ def _check_ours(target: Path, part: str) -> None:
         name = None
     except (OSError, ValueError) as error:
         files = ", ".join(map(str, _files_of(part, target)))
-        msg = (
+        raise ValueError(
             f"{config} cannot be read, and files that a preset would replace may "
             f"belong to something else: {files}. Remove these files to save here, or "
             "save into another directory."
-        )
-        raise ValueError(msg) from error
+        ) from error
     if not isinstance(name, str) or name.startswith(("keras_hub>", "keras_nlp>")):
         files = ", ".join(map(str, _files_of(part, target)))
-        msg = (
+        raise ValueError(
             f"{target} has files that a preset would replace, but that keras_albert "
             f"did not save as a complete preset: {files}. Save into another directory, "
             "or move these files."
         )
-        raise ValueError(msg)
 
 
 def _files_of(part: str, directory: Path) -> list[Path]:

@@ -4,7 +4,6 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -13,9 +12,8 @@ import keras
 import keras_hub
 
 from keras_albert.presets.base_preset import difference_from, write_difference
-from keras_albert.presets.checkpoint_formats import CheckpointFormat, find_format
+from keras_albert.presets.checkpoint import Checkpoint, open_checkpoint
 from keras_albert.presets.handles import BUILTIN_PRESETS, local_directory
-from keras_albert.presets.preset_checks import check_preset
 from keras_albert.presets.preset_files import (
     CONFIG_FILE,
     METADATA_FILE,
@@ -28,23 +26,6 @@ _REMEDY = "Copy or download it again, or pass the missing arguments."
 
 # Parts of Keras' messages if a class does not accept the arguments of its config.
 _NOT_BUILT = ("could not be deserialized properly", "Error when deserializing class")
-
-
-# The class of the backbone in the preset that is being loaded.
-_LOADED: ContextVar[type | None] = ContextVar("backbone_cls", default=None)
-
-
-class BackboneClass:
-    """The attribute `backbone_cls`, by which KerasHub finds classes for a preset.
-
-    While a preset is loaded it is the class of its backbone, a subclass of `default`.
-    """
-
-    def __init__(self, default: type) -> None:
-        self.default = default
-
-    def __get__(self, instance: Any, owner: type) -> type:
-        return _LOADED.get() or self.default
 
 
 class PresetMixin:
@@ -90,37 +71,19 @@ class PresetMixin:
             >>> classifier.num_classes
             2
         """
-        directory = local_directory(preset)
-        if directory is None:
-            return super().from_preset(os.fspath(preset), **kwargs)  # type: ignore[misc, no-any-return]
-        checkpoint_format = find_format(directory)
-        if checkpoint_format is not None:
-            with _loading(directory, kwargs):
-                return cls._from_checkpoint(checkpoint_format, directory, **kwargs)
-        with _unchanged(directory), _loading(directory, kwargs):
-            check_preset(directory, **kwargs)
-            return cls._from_own_preset(directory, **kwargs)
+        checkpoint: Any = preset  # Opened, if code of this package has read it.
+        if not isinstance(checkpoint, Checkpoint):
+            directory = local_directory(preset)
+            if directory is None:
+                return super().from_preset(os.fspath(preset), **kwargs)  # type: ignore[misc, no-any-return]
+            checkpoint = open_checkpoint(directory)
+        with _loading(checkpoint.directory, kwargs):
+            checkpoint.check(**kwargs)
+            return cls._from_checkpoint(checkpoint, **kwargs)
 
     @classmethod
-    def _from_own_preset(cls, directory: Path, **kwargs: Any) -> Self:
-        """Build an instance from a preset of this package."""
-        # KerasHub loads a preset of floats in the current policy; with Keras 3.15 it
-        # fails for one of mixed precision.
-        is_model = issubclass(cls, keras.Model)
-        if is_model and kwargs.get("dtype") is None and _is_mixed(directory):
-            kwargs["dtype"] = keras.config.dtype_policy()
-        name = read_json(directory / CONFIG_FILE)["registered_name"]
-        token = _LOADED.set(keras.saving.get_registered_object(name))
-        try:
-            return super().from_preset(str(directory), **kwargs)  # type: ignore[misc, no-any-return]
-        finally:
-            _LOADED.reset(token)
-
-    @classmethod
-    def _from_checkpoint(
-        cls, checkpoint_format: CheckpointFormat, directory: Path, **kwargs: Any
-    ) -> Self:
-        """Build an instance from a foreign checkpoint; subclasses implement it."""
+    def _from_checkpoint(cls, checkpoint: Checkpoint, **kwargs: Any) -> Self:
+        """Build an instance from an opened checkpoint; subclasses implement it."""
         raise NotImplementedError
 
     def save_to_preset(
@@ -140,10 +103,10 @@ class PresetMixin:
             base: string or path. For a model that was trained with
                 `backbone.enable_lora`: the preset that it was loaded from. Only the
                 difference from it is written, in float16: LoRA's matrices, and biases,
-                LayerNorms and a pooler that were trained; and the head. `from_preset`
-                reads the base again, a built-in name, a handle or a directory whose
-                path relative to `preset_dir` stays the same. Defaults to `None`, all
-                weights.
+                LayerNorms and a pooler that were trained; the head; and the vocabulary
+                if it is another one. `from_preset` reads the base again, a built-in
+                name, a handle or a directory whose path relative to `preset_dir` stays
+                the same. Defaults to `None`, all weights.
             **kwargs: As in KerasHub, for instance `max_shard_size` in GB.
 
         Raises:
@@ -184,12 +147,11 @@ def _check_registered(saved: Any) -> None:
     """Raise if the class of an object, or of a part of it, cannot be loaded."""
     name = keras.saving.get_registered_name(type(saved))
     if keras.saving.get_registered_object(name) is None:
-        msg = (
+        raise ValueError(
             f"The class {type(saved).__name__} is not registered, so that its preset "
             "could not be loaded. Put @keras.saving.register_keras_serializable("
             "package='NAME') above its definition."
         )
-        raise ValueError(msg)
     for part in ("backbone", "preprocessor", "tokenizer"):
         if getattr(saved, part, None) is not None:
             _check_registered(getattr(saved, part))
@@ -215,14 +177,13 @@ def _name_tasks(directory: Path) -> None:
     path.write_text(json.dumps(metadata, indent=4), encoding="utf-8")
 
 
-def _is_mixed(directory: Path) -> bool:
-    dtype = read_json(directory / CONFIG_FILE)["config"].get("dtype") or {}
-    return str(dtype.get("config", {}).get("name")).startswith("mixed_")
-
-
 @contextmanager
 def _loading(directory: Path, arguments: Mapping[str, Any]) -> Iterator[None]:
-    """Name the directory in any error, unless an argument may have caused it."""
+    """Name the directory in any error, unless an argument may have caused it.
+
+    Raise as well if the directory was replaced while its files were read.
+    """
+    before = _identity(directory)
     try:
         yield
     except Exception as error:
@@ -239,13 +200,6 @@ def _loading(directory: Path, arguments: Mapping[str, Any]) -> Iterator[None]:
             raise error from None
         with reading(directory, _REMEDY):
             raise error from None
-
-
-@contextmanager
-def _unchanged(directory: Path) -> Iterator[None]:
-    """Raise if a preset was replaced while its files were read."""
-    before = _identity(directory)
-    yield
     if _identity(directory) != before:
         msg = f"{directory} was replaced while it was being loaded. Load it again."
         raise ValueError(msg)

@@ -68,18 +68,16 @@ def _find(api: Any, model: str, revision: str | None) -> Any:
 
 def _check_model(model: str, beside: set[str], private: bool, found: Any) -> None:
     if private and getattr(found, "private", None) is False:
-        msg = (
+        raise ValueError(
             f"hf://{model} is public, and `private` applies to new models only. Make "
             "it private in its settings on the hub, or push to another model."
         )
-        raise ValueError(msg)
     if mixed := sorted(filter(is_checkpoint_file, beside)):
-        msg = (
+        raise ValueError(
             f"hf://{model} has files of another checkpoint, which would be mixed with "
             f"this one: {', '.join(mixed[:9])}. Push to another model or `revision`, "
             "or remove these files on the hub."
         )
-        raise ValueError(msg)
 
 
 @contextmanager
@@ -104,8 +102,7 @@ def _answered(model: str) -> Iterator[None]:
         if isinstance(error, ValueError):
             raise
         line, *_ = str(cause).splitlines() or [""]
-        msg = (
+        raise ConnectionError(
             f"{failed} could not be reached ({type(cause).__name__}: {line}). Check "
             "the connection."
-        )
-        raise ConnectionError(msg) from error
+        ) from error

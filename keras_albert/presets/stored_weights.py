@@ -1,7 +1,7 @@
 """Checks of a preset's weight files, before anything is loaded from them."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any, NamedTuple
@@ -10,7 +10,16 @@ import keras
 import numpy as np
 
 from keras_albert.presets.preset_files import INDEX_FILE, WEIGHTS_FILE
+from keras_albert.types import FloatArray
 from keras_albert.utils.reading import read_json, reading
+
+# The layers of a backbone in Keras' files, and the weights of a layer.
+_LAYERS = {
+    "embedding": "factorized_embedding",
+    "encoder": "shared_transformer_encoder",
+    "pooler": "dense",
+}
+_NUMBERS = {"kernel": 0, "bias": 1, "gamma": 0, "beta": 1, "embeddings": 0}
 
 
 def weights_path(directory: Path) -> Path:
@@ -18,11 +27,10 @@ def weights_path(directory: Path) -> Path:
     for name in (WEIGHTS_FILE, INDEX_FILE):
         if (directory / name).is_file():
             return directory / name
-    msg = (
+    raise ValueError(
         f"{directory} contains neither `{WEIGHTS_FILE}` nor `{INDEX_FILE}`. Copy or "
         "download the preset again. For random weights, pass `load_weights=False`."
     )
-    raise ValueError(msg)
 
 
 class StoredArray(NamedTuple):
@@ -52,31 +60,60 @@ def check_stored_weights(
         StoredArray(tuple(weight.shape), _kind(weight.dtype)) for weight in weights
     )
     if stored != built:
-        msg = (
+        raise ValueError(
             f"{path} does not contain the weights of the model that its config "
             f"describes. Only in the file: {_listed(stored - built)}. Only in the "
             f"model: {_listed(built - stored)}. Nothing was loaded. Use files that "
             "belong together, and leave out arguments that change shapes."
         )
-        raise ValueError(msg)
     check_finite(path)
 
 
 def check_finite(path: Path) -> None:
     """Check that the weights in a file are finite, one array after the other."""
-
-    def check(name: str, entry: Any) -> None:
-        if _kind_of(entry) != "float" or np.isfinite(_floats(entry[()])).all():
-            return
-        msg = (
-            f"{entry.file.filename} has a weight that is NaN or infinite, in {name!r}. "
-            "Copy or download it again; if it was already so when it was saved, use "
-            "an earlier checkpoint and a lower learning rate."
-        )
-        raise ValueError(msg)
-
     for file in _files(path):
-        _visit_weights(file, check)
+        with reading(file):
+            for name, entry in _entries(file):
+                is_float = _kind_of(entry) == "float"
+                if is_float and not np.isfinite(_floats(entry[()])).all():
+                    raise ValueError(
+                        f"{file} has a weight that is NaN or infinite, in {name!r}. "
+                        "Copy or download it again; if it was already so when it was "
+                        "saved, use an earlier checkpoint and a lower learning rate."
+                    )
+
+
+def read_backbone(path: Path, paths: Iterable[str]) -> dict[str, FloatArray]:
+    """Return the arrays of a file by the paths of a model's weights, others by name."""
+    arrays: dict[str, FloatArray] = {}
+    for file in _files(path):
+        named_arrays(file)
+        with reading(file):
+            arrays |= {name: _floats(entry[()]) for name, entry in _entries(file)}
+    places = {at: path for path, at in _places(paths).items()}
+    return {places.get(name, name): value for name, value in arrays.items()}
+
+
+def _places(paths: Iterable[str]) -> dict[str, str]:
+    """Return where Keras stores a backbone's weights, by their paths in the model.
+
+    By the attributes and the classes of layers, and by the numbers of their weights.
+    """
+    places: dict[str, str] = {}
+    blocks: dict[str, int] = {}
+    counts: Counter[str] = Counter()
+    for path in paths:
+        scope, _, name = path.rpartition("/")
+        layer, *inner = scope.split("/")
+        if layer == "encoder" and len(inner) > 1:
+            number = blocks.setdefault(inner[0], len(blocks))
+            block = "transformer_block" + (f"_{number}" if number else "")
+            inner = ["blocks", block, *inner[1:]]
+        at = "/".join(("layers", _LAYERS.get(layer, layer), *inner, "vars"))
+        # Those of a frozen layer come in another order.
+        places[path] = f"{at}/{_NUMBERS.get(name, counts[scope])}"
+        counts[scope] += 1
+    return places
 
 
 def stored_arrays(path: Path) -> list[StoredArray]:
@@ -91,30 +128,26 @@ def named_arrays(path: Path) -> dict[str, StoredArray]:
     arrays: dict[str, StoredArray] = {}
     places: list[tuple[int, int]] = []
     claimed = 0
-
-    def note(name: str, entry: Any) -> None:
-        nonlocal claimed
-        if entry.external or entry.is_virtual:
-            raise ValueError(f"the values of {name!r} are in another file")
-        # HDF5 would convert numbers whose exponent, say, is in other bits.
-        is_plain = entry.dtype.kind not in "fiu" or entry.id.get_type().equal(
-            h5py.h5t.py_create(entry.dtype)
-        )
-        if not is_plain:
-            raise ValueError(f"the numbers of {name!r} have an unknown format")
-        # An array that was never written is read as zeros, and a compressed one may
-        # have any size; Keras writes neither.
-        if entry.shape is None or entry.id.get_storage_size() < entry.nbytes:
-            raise ValueError(
-                f"it contains only a part of {name!r}, or compressed values"
-            )
-        claimed += entry.nbytes
-        if (first := entry.id.get_offset()) is not None:
-            places.append((first, first + entry.nbytes))
-        arrays[name] = StoredArray(tuple(entry.shape), _kind_of(entry))
-
-    _visit_weights(path, note)
     with reading(path):
+        for name, entry in _entries(path):
+            if entry.external or entry.is_virtual:
+                raise ValueError(f"the values of {name!r} are in another file")
+            # HDF5 would convert numbers whose exponent, say, is in other bits.
+            is_plain = entry.dtype.kind not in "fiu" or entry.id.get_type().equal(
+                h5py.h5t.py_create(entry.dtype)
+            )
+            if not is_plain:
+                raise ValueError(f"the numbers of {name!r} have an unknown format")
+            # An array that was never written is read as zeros, and a compressed one may
+            # have any size; Keras writes neither.
+            if entry.shape is None or entry.id.get_storage_size() < entry.nbytes:
+                raise ValueError(
+                    f"it contains only a part of {name!r}, or compressed values"
+                )
+            claimed += entry.nbytes
+            if (first := entry.id.get_offset()) is not None:
+                places.append((first, first + entry.nbytes))
+            arrays[name] = StoredArray(tuple(entry.shape), _kind_of(entry))
         if claimed > path.stat().st_size:
             raise ValueError("its arrays need more bytes than it has")
         places.sort()
@@ -138,11 +171,10 @@ def check_shard_name(name: object, index: Path) -> str:
         flavours = (PurePosixPath(name), PureWindowsPath(name))
         if all(path.parts == (name,) and not path.anchor for path in flavours):
             return name
-    msg = (
+    raise ValueError(
         f"{index} names the file {name!r}, and shards must be plain file names beside "
         "the index. Do not use this checkpoint, or correct the index."
     )
-    raise ValueError(msg)
 
 
 def _files(path: Path) -> list[Path]:
@@ -151,21 +183,21 @@ def _files(path: Path) -> list[Path]:
     return [path.parent / name for name in sorted(shard_names(path))]
 
 
-def _visit_weights(path: Path, visit: Callable[[str, Any], None]) -> None:
-    """Visit the arrays of a file, without the states of optimizers and generators."""
+def _entries(path: Path) -> Iterator[tuple[str, Any]]:
+    """Yield the arrays of a file, without the states of optimizers and generators."""
     import h5py  # noqa: PLC0415  (comes with Keras; rarely needed at import)
 
-    def visit_weight(name: str, entry: object) -> None:
-        if isinstance(entry, h5py.Dataset):
-            is_state = name.startswith("optimizer/") or str(entry.dtype) == "uint32"
-            if not is_state:
-                visit(name, entry)
-
     if not path.is_file():
-        msg = f"{path} is missing. Copy or download the whole preset again."
-        raise ValueError(msg)
+        raise ValueError(f"{path} is missing. Copy or download the whole preset again.")
     with reading(path), h5py.File(path) as file:
-        file.visititems(visit_weight)
+        names: list[str] = []
+        file.visit(names.append)
+        for name in names:
+            entry = file[name]
+            if isinstance(entry, h5py.Dataset):
+                is_state = name.startswith("optimizer/") or entry.dtype == "uint32"
+                if not is_state:
+                    yield name, entry
 
 
 def _kind_of(entry: Any) -> str:

@@ -1,7 +1,6 @@
 """Text embedding: vectors whose cosine is the similarity of texts."""
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Literal, Self
 
 import keras
@@ -152,10 +151,8 @@ class AlbertTextEmbedder(DocumentOutputs, AlbertTask, keras_hub.models.TextEmbed
             self.pooling.token_probabilities.assign(found)
 
     @classmethod
-    def _from_own_preset(
-        cls, directory: Path, load_weights: bool = True, **kwargs: Any
-    ) -> Self:
-        task = super()._from_own_preset(directory, load_weights, **kwargs)
+    def _from_checkpoint(cls, checkpoint: Any, **kwargs: Any) -> Self:
+        task = super()._from_checkpoint(checkpoint, **kwargs)
         is_weighted = task.inverse_frequency is not None
         if is_weighted and not np.any(
             keras.ops.convert_to_numpy(task.pooling.token_probabilities)

@@ -9,8 +9,8 @@ import numpy as np
 
 from keras_albert.backbone.albert_backbone import AlbertBackbone
 from keras_albert.layers.run_layers import own_arguments
-from keras_albert.presets.checkpoint_formats import CheckpointFormat
-from keras_albert.presets.preset_mixin import BackboneClass, PresetMixin
+from keras_albert.presets.checkpoint import Checkpoint
+from keras_albert.presets.preset_mixin import PresetMixin
 from keras_albert.text.batching import all_buckets, bucket_length
 from keras_albert.text.packing import Examples, SpecialIds, pack_all
 from keras_albert.text.reading import (
@@ -59,7 +59,7 @@ class AlbertPreprocessor(PresetMixin):
     # It precedes one of KerasHub's in the list of bases. A subclass defines how raw
     # input is read (`read_input`) and tokenized (`encode`).
 
-    backbone_cls: Any = BackboneClass(AlbertBackbone)
+    backbone_cls = AlbertBackbone
     tokenizer_cls = AlbertTokenizer
     tokenizer: AlbertTokenizer
     sequence_length: int | None
@@ -210,15 +210,8 @@ class AlbertPreprocessor(PresetMixin):
         return missing
 
     @classmethod
-    def _from_checkpoint(
-        cls, checkpoint_format: CheckpointFormat, directory: Any, **kwargs: Any
-    ) -> Any:
-        vocabulary = checkpoint_format.read_vocabulary(directory)
-        kwargs = checkpoint_format.preprocessor_arguments(directory, cls) | kwargs
-        if "max_sequence_length" not in kwargs:
-            arguments = checkpoint_format.backbone_arguments(directory)
-            kwargs["max_sequence_length"] = arguments.get("max_sequence_length", 512)
-        return cls(tokenizer=AlbertTokenizer(vocabulary), **kwargs)
+    def _from_checkpoint(cls, checkpoint: Checkpoint, **kwargs: Any) -> Any:
+        return checkpoint.load_preprocessor(cls, **kwargs)
 
     def get_config(self) -> dict[str, Any]:
         """Return the constructor's arguments."""

@@ -8,7 +8,7 @@ from safetensors.numpy import load_file, save_file
 
 from keras_albert import AlbertBackbone, AlbertClassifier, AlbertTokenizer
 from keras_albert.conversion import GOOGLE, KERAS_HUB, convert_checkpoint
-from keras_albert.presets.checkpoint_formats import find_format
+from keras_albert.presets.checkpoint import open_checkpoint
 from keras_albert_cli.run_command import run_command
 from tests.foreign_models import TINY, change_config, save_transformers
 from tests.random_weights import add_noise
@@ -90,7 +90,7 @@ def test_a_backbone_goes_with_its_vocabulary(source, tmp_path):
     weights = {path: (before, after) for path, before, after, _ in done.weights}
     assert weights["pooler/kernel"] == ("albert.pooler.weight", "pooled_dense/kernel")
     assert len(weights) == len(AlbertBackbone(**SIZES).weights)
-    assert find_format(tmp_path / "hub") is KERAS_HUB
+    assert open_checkpoint(tmp_path / "hub").format is KERAS_HUB
     convert_checkpoint(tmp_path / "hub", tmp_path / "ours", "keras-albert")
     tokenizer = AlbertTokenizer.from_preset(tmp_path / "ours")
     assert list(tokenizer("Café")) == list(AlbertTokenizer.from_preset(source)("Café"))

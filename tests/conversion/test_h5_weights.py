@@ -10,6 +10,7 @@ from safetensors.numpy import load_file
 from keras_albert import AlbertBackbone, tasks
 from keras_albert.conversion.task_classes import class_of
 from keras_albert.conversion.weight_files import stored_weights
+from keras_albert.presets.checkpoint import open_checkpoint
 from tests.compiled import to_numpy
 from tests.foreign_models import save_transformers
 from tests.one_backend import on_one_backend
@@ -101,8 +102,8 @@ def test_every_weight_is_that_of_pytorch(original):
     name, torch, tensorflow = original
     with h5py.File(tensorflow / "tf_model.h5") as file:
         assert all(place in file for place in CLASSES[name])
-    cls = class_of(torch)
-    assert class_of(tensorflow) is cls
+    cls = class_of(open_checkpoint(torch))
+    assert class_of(open_checkpoint(tensorflow)) is cls
     arguments = {} if cls is AlbertBackbone else {"preprocessor": None}
     task, same = (cls.from_preset(each, **arguments) for each in (tensorflow, torch))
     for mine, other in zip(task.weights, same.weights, strict=True):

@@ -1,5 +1,6 @@
 """Presets that contain only what differs from another one."""
 
+import functools
 import json
 import os
 import shutil
@@ -16,6 +17,8 @@ from keras_albert import (
     AlbertTextEmbedder,
     AlbertTokenizer,
 )
+from keras_albert.conversion.task_classes import load_task
+from keras_albert.text.tokenizer.sentencepiece_file import parse_vocabulary
 from tests.serving.served_models import make_task
 
 TEXTS = ["the river runs", "not today", "wind and town"] * 2
@@ -74,6 +77,7 @@ def test_it_equals_the_trained_model(presets, trained):
     names = {path.name for path in (presets / "mine").iterdir()}
     assert {"base.json", "difference.safetensors", "task.weights.h5"} <= names
     assert "model.weights.h5" not in names
+    assert not list((presets / "mine" / "assets").rglob("*.*"))
     # It goes on as any other: trained, quantized, saved whole.
     loaded.fit(TEXTS, LABELS, verbose=0)
     loaded.save_to_preset(presets / "whole")
@@ -83,6 +87,63 @@ def test_it_equals_the_trained_model(presets, trained):
     whole.save_to_preset(presets / "whole")
     with pytest.raises(ValueError, match=r"quantized to int8.*without `base`"):
         whole.save_to_preset(presets / "other", base=presets / "base")
+
+
+def test_no_second_model_is_built(presets, trained, tmp_path, monkeypatch):
+    built = []
+    build = AlbertBackbone.__init__
+
+    @functools.wraps(build)
+    def count(self, *arguments, **kwargs):
+        built.append(self)
+        build(self, *arguments, **kwargs)
+
+    monkeypatch.setattr(AlbertBackbone, "__init__", count)
+    AlbertClassifier.from_preset(presets / "mine")
+    assert len(built) == 1
+    trained.save_to_preset(tmp_path / "mine", base=presets / "base")
+    assert len(built) == 1
+
+
+def test_a_name_in_the_package_is_a_base(tmp_path):
+    name = "albert_tiny_en_uncased"
+    task = AlbertClassifier.from_preset(name, num_classes=2)
+    task.backbone.enable_lora(8)
+    task.backbone.get_layer("encoder").blocks[0].query.lora_kernel_b.assign(
+        np.ones((8, 256))
+    )
+    task.save_to_preset(tmp_path, base=name)
+    size = sum(path.stat().st_size for path in tmp_path.rglob("*") if path.is_file())
+    assert size < 6e4
+    loaded = load_task(tmp_path)
+    np.testing.assert_allclose(predict(loaded), predict(task), atol=1e-3)
+
+
+def test_a_vocabulary_of_its_own_is_copied(presets, trained, tmp_path):
+    tokenizer = AlbertTokenizer(changed(trained.preprocessor.tokenizer.proto))
+    preprocessor = AlbertClassifierPreprocessor(tokenizer, max_sequence_length=40)
+    task = AlbertClassifier.from_preset(
+        presets / "base", num_classes=2, preprocessor=preprocessor
+    )
+    task.save_to_preset(tmp_path / "mine", base=os.path.relpath(presets / "base"))
+    assert (tmp_path / "mine/assets/tokenizer/vocabulary.spm").exists()
+    loaded = AlbertTokenizer.from_preset(tmp_path / "mine")
+    assert loaded.proto == tokenizer.proto
+
+
+@pytest.mark.filterwarnings("ignore:.* has no weights for logits")
+@pytest.mark.parametrize("kind", ["transformers", "keras_hub"])
+def test_a_base_has_any_format(presets, tiny_proto, tmp_path, kind):
+    encoder = AlbertBackbone.from_preset(presets / "base")
+    tokenizer = AlbertTokenizer(tiny_proto)
+    getattr(encoder, f"export_to_{kind}")(tmp_path / "base", tokenizer)
+    task = AlbertClassifier.from_preset(tmp_path / "base", num_classes=2)
+    task.backbone.enable_lora(2, train_vectors=True)
+    task.backbone.pooler.bias.assign(np.ones(16))
+    task.save_to_preset(tmp_path / "mine", base=tmp_path / "base")
+    assert not list((tmp_path / "mine" / "assets").rglob("*.*"))
+    loaded = AlbertClassifier.from_preset(tmp_path / "mine")
+    np.testing.assert_allclose(predict(loaded), predict(task), atol=1e-3)
 
 
 def test_any_class_reads_it(presets, trained):
@@ -153,6 +214,21 @@ def change_base(copy):
     task.save_to_preset(copy.parent / "base")
 
 
+def changed(proto):
+    model = parse_vocabulary(proto)
+    model.pieces[20].score -= 1
+    return model.SerializeToString()
+
+
+def change_vocabulary(copy):
+    path = copy.parent / "base" / "assets" / "tokenizer" / "vocabulary.spm"
+    path.write_bytes(changed(path.read_bytes()))
+
+
+def remove_vocabulary(copy):
+    (copy.parent / "base" / "assets" / "tokenizer" / "vocabulary.spm").unlink()
+
+
 def chain(copy):
     shutil.rmtree(copy.parent / "base")
     shutil.copytree(copy, copy.parent / "base")
@@ -190,6 +266,8 @@ def replace(**arrays):
             lambda copy: (copy.parent / BASE_WEIGHTS).write_bytes(b"HDF"),
             r"model\.weights\.h5.* is damaged",
         ),
+        (change_vocabulary, r"is not the base.*SHA-256 of its vocabulary"),
+        (remove_vocabulary, r"base\.json names a base that cannot be.*vocabulary"),
         (chain, r"base\.json names a base that cannot be.*has a base itself"),
         (name_as_base(3), r"`base_model_name_or_path` in .*Received: 3"),
         (name_as_base("gs://bucket/model"), r"'gs://bucket/model' cannot be a base"),

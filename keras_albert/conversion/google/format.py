@@ -7,6 +7,7 @@ import importlib.util
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -44,8 +45,11 @@ from keras_albert.conversion.weight_map import (
     check_head_epsilon,
     has_bert_dials,
 )
-from keras_albert.conversion.weight_map_format import WeightMapFormat
-from keras_albert.presets.checkpoint_formats import CheckpointFormat
+from keras_albert.conversion.weight_map_format import (
+    WeightMapCheckpoint,
+    WeightMapFormat,
+)
+from keras_albert.presets.checkpoint import CheckpointFormat, Files
 from keras_albert.tasks.base.other_backbone import merge_adapters
 from keras_albert.text.tokenizer.vocabularies import open_vocabulary
 from keras_albert.text.tokenizer.word_piece import (
@@ -53,7 +57,6 @@ from keras_albert.text.tokenizer.word_piece import (
     parse_word_piece,
     write_word_piece,
 )
-from keras_albert.utils.reading import read_json
 
 _VOCABULARY_FILE = "30k-clean.model"
 
@@ -77,6 +80,103 @@ _UNUSED = {
 }
 
 
+class GoogleCheckpoint(WeightMapCheckpoint):
+    """A checkpoint of TensorFlow, opened."""
+
+    format: "GoogleFormat"
+    vocabulary_files = (_VOCABULARY_FILE, f"{_ASSETS}/{_VOCABULARY_FILE}")
+
+    def backbone_arguments(self) -> dict[str, Any]:
+        """Return the constructor arguments of the checkpoint's backbone."""
+        name, files = self.format.find_config(self.files), self.files
+        found = files.json(name) if name else files.read(saved_model_config)
+        config = found or {}
+        path = self.directory / (name or SAVED_MODEL)
+        if config.get("ln_type") not in (None, "postln"):
+            expected = "'postln': here, layers end with their normalization"
+            raise wrong_value(path, "ln_type", config["ln_type"], expected)
+        defaults = _BERT_DEFAULTS if self.format.keys else {}
+        arguments = backbone_arguments(
+            config, str(path), _ACTIVATIONS, self.format.keys, defaults
+        )
+        _check_groups(arguments["num_layers"], arguments["num_groups"])
+        arguments["use_embedding_projection"] = None
+        return arguments
+
+    def stored_shapes(self) -> list[tuple[int, ...]]:
+        """Return the shapes of the weights in the checkpoint's files."""
+        can_read = importlib.util.find_spec("tensorflow") is not None
+        if not can_read or find_checkpoint(self.directory) is None:
+            return []
+        return list(self._shapes.values())
+
+    def task_name(self) -> str | None:
+        """Return the name of the task class for the checkpoint's head, or `None`.
+
+        A head with one output counts as a regression; RACE's has the same weights.
+        """
+        found = self._shapes
+        for head in self.weight_map.heads:
+            if head.mappings and all(each.name in found for each in head.mappings):
+                return str(head.task)
+        return None
+
+    def task_arguments(self, task: type) -> dict[str, Any]:
+        """Return the arguments of a task class that the checkpoint defines."""
+        ours = [cls.__name__ for cls in task.__mro__]
+        found = self._shapes
+        if "AlbertClassifier" in ours and "output_weights" in found:
+            return {"num_classes": _outputs(found)}
+        if "AlbertQuestionAnswerer" in ours:
+            is_conditional = any(name.startswith("answer_class/") for name in found)
+            return {"head": "conditional" if is_conditional else "independent"}
+        return {}
+
+    def has_head(self, head: Head) -> bool:
+        """Return whether a checkpoint's last layer has as many outputs as a head."""
+        found = self._shapes
+        return head.task != "AlbertMultipleChoice" or _outputs(found) == 1
+
+    def read_tensors(self, wanted: Callable[[str], bool]) -> dict[str, Array]:
+        """Return the wanted tensors, by the names of the mappings."""
+        found = read_tensors(
+            _checkpoint(self.directory),
+            lambda name: _is_weight(name) and wanted(_bare(name)),
+        )
+        tensors = {_bare(name): tensor for name, tensor in found.items()}
+        if self.weight_map is ALBERT_ZH and SECOND_FACTOR in tensors:
+            first = SECOND_FACTOR.removesuffix("_2")
+            if first in tensors:
+                tensors[first] = tensors[first] @ tensors.pop(SECOND_FACTOR)
+        return tensors
+
+    def read_vocabulary(self) -> bytes:
+        """Return the vocabulary of a checkpoint, as `AlbertTokenizer` takes it."""
+        found = super().read_vocabulary()
+        stated = saved_model_lowercases(self.directory)
+        if stated is None or not is_word_piece(found):
+            return found
+        pieces, rules = parse_word_piece(found)
+        return write_word_piece(pieces, replace(rules, lowercase=stated))
+
+    def find_vocabulary(self) -> Path | None:
+        """Return `30k-clean.model`, or the only `*.model`, or the only `vocab*.txt`."""
+        found = super().find_vocabulary()
+        for pattern in ("*.model", "vocab*.txt"):
+            there = [
+                *self.directory.glob(pattern),
+                *self.directory.glob(f"{_ASSETS}/{pattern}"),
+            ]
+            if found is None and len(there) == 1:
+                found = there[0]
+        return found
+
+    @cached_property
+    def _shapes(self) -> dict[str, tuple[int, ...]]:
+        found = find_tensors(_checkpoint(self.directory))
+        return {_bare(name): found[name].shape for name in found if _is_weight(name)}
+
+
 class GoogleFormat(WeightMapFormat):
     """`albert_config.json`, `model.ckpt-best.*` and `30k-clean.model`, or BERT's.
 
@@ -84,7 +184,7 @@ class GoogleFormat(WeightMapFormat):
     store the names of classes.
     """
 
-    vocabulary_files = (_VOCABULARY_FILE, f"{_ASSETS}/{_VOCABULARY_FILE}")
+    opened = GoogleCheckpoint
     # There is no projection if embeddings are as wide as the encoder.
     always_projects = False
 
@@ -101,111 +201,28 @@ class GoogleFormat(WeightMapFormat):
         # The variant for models with BERT's dials.
         self._bert = bert
         self._pattern, self._written = config, checkpoint
-        self._keys: dict[str, str] = {}
+        self.keys: dict[str, str] = {}
         if weight_map is ALBERT_ZH:
-            self._keys = {"embedding_size": "hidden_size"}
+            self.keys = {"embedding_size": "hidden_size"}
         elif weight_map.block is BERT.block:
-            self._keys = _BERT_KEYS
+            self.keys = _BERT_KEYS
 
-    def recognizes(self, directory: Path) -> bool:
-        """Return whether a directory has a checkpoint with these names."""
-        path = self._find_config(directory)
-        if path is None:
-            found = saved_model_config(directory) or {}
+    def recognizes(self, files: Files) -> bool:
+        """Return whether files have a checkpoint with these names."""
+        name = self.find_config(files)
+        if name is None:
+            found = files.read(saved_model_config) or {}
             maps = {"albert": ALBERT, "bert": BERT}
             return maps.get(str(found.get("model_type"))) is self.weight_map
         if self.weight_map is BERT:
             return True
         # Only the first generation of albert_zh has this key.
-        return ("ln_type" in read_json(path)) == (self.weight_map is ALBERT_ZH)
+        return ("ln_type" in files.json(name)) == (self.weight_map is ALBERT_ZH)
 
     def for_model(self, model: Any) -> CheckpointFormat:
         """Return BERT's format for a model with BERT's dials; see `TRANSFORMERS`."""
         is_bert = has_bert_dials(backbone_of(model))
         return self._bert if self._bert is not None and is_bert else self
-
-    def backbone_arguments(self, directory: Path) -> dict[str, Any]:
-        """Return the constructor arguments of the checkpoint's backbone."""
-        path = self._find_config(directory)
-        config = read_json(path) if path else saved_model_config(directory) or {}
-        path = path or directory / SAVED_MODEL
-        if config.get("ln_type") not in (None, "postln"):
-            expected = "'postln': here, layers end with their normalization"
-            raise wrong_value(path, "ln_type", config["ln_type"], expected)
-        defaults = _BERT_DEFAULTS if self._keys else {}
-        arguments = backbone_arguments(
-            config, str(path), _ACTIVATIONS, self._keys, defaults
-        )
-        _check_groups(arguments["num_layers"], arguments["num_groups"])
-        arguments["use_embedding_projection"] = None
-        return arguments
-
-    def stored_shapes(self, directory: Path) -> list[tuple[int, ...]]:
-        """Return the shapes of the weights in the checkpoint's files."""
-        can_read = importlib.util.find_spec("tensorflow") is not None
-        if not can_read or find_checkpoint(directory) is None:
-            return []
-        return list(self._shapes(directory).values())
-
-    def task_name(self, directory: Path) -> str | None:
-        """Return the name of the task class for the checkpoint's head, or `None`.
-
-        A head with one output counts as a regression; RACE's has the same weights.
-        """
-        found = self._shapes(directory)
-        for head in self.weight_map.heads:
-            if head.mappings and all(each.name in found for each in head.mappings):
-                return str(head.task)
-        return None
-
-    def task_arguments(self, directory: Path, task: type) -> dict[str, Any]:
-        """Return the arguments of a task class that the checkpoint defines."""
-        ours = [cls.__name__ for cls in task.__mro__]
-        found = self._shapes(directory)
-        if "AlbertClassifier" in ours and "output_weights" in found:
-            return {"num_classes": _outputs(found)}
-        if "AlbertQuestionAnswerer" in ours:
-            is_conditional = any(name.startswith("answer_class/") for name in found)
-            return {"head": "conditional" if is_conditional else "independent"}
-        return {}
-
-    def has_head(self, directory: Path, head: Head) -> bool:
-        """Return whether a checkpoint's last layer has as many outputs as a head."""
-        found = self._shapes(directory)
-        return head.task != "AlbertMultipleChoice" or _outputs(found) == 1
-
-    def read_tensors(
-        self, directory: Path, wanted: Callable[[str], bool]
-    ) -> dict[str, Array]:
-        """Return the wanted tensors, by the names of the mappings."""
-        found = read_tensors(
-            _checkpoint(directory),
-            lambda name: _is_weight(name) and wanted(_bare(name)),
-        )
-        tensors = {_bare(name): tensor for name, tensor in found.items()}
-        if self.weight_map is ALBERT_ZH and SECOND_FACTOR in tensors:
-            first = SECOND_FACTOR.removesuffix("_2")
-            if first in tensors:
-                tensors[first] = tensors[first] @ tensors.pop(SECOND_FACTOR)
-        return tensors
-
-    def read_vocabulary(self, directory: Path) -> bytes:
-        """Return the vocabulary of a checkpoint, as `AlbertTokenizer` takes it."""
-        found = super().read_vocabulary(directory)
-        stated = saved_model_lowercases(directory)
-        if stated is None or not is_word_piece(found):
-            return found
-        pieces, rules = parse_word_piece(found)
-        return write_word_piece(pieces, replace(rules, lowercase=stated))
-
-    def find_vocabulary(self, directory: Path) -> Path | None:
-        """Return `30k-clean.model`, or the only `*.model`, or the only `vocab*.txt`."""
-        found = super().find_vocabulary(directory)
-        for pattern in ("*.model", "vocab*.txt"):
-            there = [*directory.glob(pattern), *directory.glob(f"{_ASSETS}/{pattern}")]
-            if found is None and len(there) == 1:
-                found = there[0]
-        return found
 
     def write(
         self, model: keras.Model, directory: Path, vocabulary: bytes | None
@@ -214,19 +231,18 @@ class GoogleFormat(WeightMapFormat):
         model = merge_adapters(model)
         backbone = backbone_of(model)
         if backbone.layer_norm_epsilon != _LAYER_NORM_EPSILON:
-            msg = (
+            raise ValueError(
                 f"{self.name} computes LayerNorm with epsilon "
                 f"{_LAYER_NORM_EPSILON}. Received a model with layer_norm_epsilon="
                 f"{backbone.layer_norm_epsilon}. Save it as a preset of keras_albert "
                 "instead."
             )
-            raise ValueError(msg)
         check_head_epsilon(model, self.name)
         self.check_layers(backbone)
         tensors = self.dump(model)
-        config = backbone_config(backbone, _ACTIVATIONS, self._keys)
+        config = backbone_config(backbone, _ACTIVATIONS, self.keys)
         del config["layer_norm_eps"]
-        if self._keys is _BERT_KEYS:
+        if self.keys is _BERT_KEYS:
             del config["inner_group_num"]
         else:
             config |= _UNUSED
@@ -249,30 +265,28 @@ class GoogleFormat(WeightMapFormat):
         """Write the files of a checkpoint."""
         write_tensors(prefix, tensors)
 
-    def _find_config(self, directory: Path) -> Path | None:
-        """Return the config, or the only one whose name ends otherwise."""
-        places = (directory, directory / _ASSETS)
-        found = [place / self._pattern for place in places]
-        found = [path for path in found if path.is_file()]
+    def find_config(self, files: Files) -> str | None:
+        """Return the name of the config, or of the only one that ends otherwise."""
+        places = ("", f"{_ASSETS}/")
+        found = [f"{place}{self._pattern}" for place in places]
+        found = [name for name in found if files.has(name)]
         if not found:
             pattern = self._pattern.replace(".json", "_*.json")
-            found = [path for place in places for path in place.glob(pattern)]
+            paths = [files.directory.glob(f"{place}{pattern}") for place in places]
+            found = [
+                x.relative_to(files.directory).as_posix() for p in paths for x in p
+            ]
         return found[0] if len(found) == 1 else None
-
-    def _shapes(self, directory: Path) -> dict[str, tuple[int, ...]]:
-        found = find_tensors(_checkpoint(directory))
-        return {_bare(name): found[name].shape for name in found if _is_weight(name)}
 
 
 def _checkpoint(directory: Path) -> Path:
     prefix = find_checkpoint(directory)
     if prefix is None:
-        msg = (
+        raise ValueError(
             f"{directory} contains the config of a TF1 checkpoint, but no "
             "`model.ckpt-best.index` or other `*.ckpt*.index`. Copy or download the "
             "checkpoint again."
         )
-        raise ValueError(msg)
     return prefix
 
 

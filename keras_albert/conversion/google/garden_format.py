@@ -13,6 +13,7 @@ from keras_albert.conversion.google.model_garden import (
 )
 from keras_albert.conversion.google.names import ALBERT, BERT
 from keras_albert.conversion.weight_map import Array, WeightMap
+from keras_albert.presets.checkpoint import Files
 from keras_albert.text.tokenizer.word_piece import is_word_piece, parse_word_piece
 from keras_albert.utils.atomic_files import temporary_directory
 from keras_albert.utils.tensorflow_process import run_in_tensorflow
@@ -21,7 +22,7 @@ from keras_albert.utils.tensorflow_process import run_in_tensorflow
 class ModelGardenFormat(GoogleFormat):
     """A `tf.train.Checkpoint` of an encoder, and of a masked LM's head."""
 
-    def recognizes(self, directory: Path) -> bool:
+    def recognizes(self, files: Files) -> bool:
         """Return `False`: their names are google-research's when they are read."""
         return False
 

@@ -230,10 +230,9 @@ def _count_layers(path: Path) -> int:
         sequences = [each for each in outputs if len(each.tensor_shape.dim) == 3]
     # The output of each layer, and that of the last one as the model's.
     if len(sequences) < 2:
-        msg = (
+        raise ValueError(
             f"{path} does not return the outputs of its layers, so that their number "
             "is unknown. Write an `albert_config.json` with `num_hidden_layers` and "
             "the other sizes beside it."
         )
-        raise ValueError(msg)
     return len(sequences) - 1

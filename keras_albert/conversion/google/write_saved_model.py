@@ -22,7 +22,7 @@ from keras_albert.conversion.google.model_garden import (
 )
 from keras_albert.conversion.task_classes import class_of
 from keras_albert.conversion.weight_map import backbone_of, variables_by_path
-from keras_albert.presets.checkpoint_formats import find_format
+from keras_albert.presets.checkpoint import open_checkpoint
 
 _INPUTS = {
     "input_word_ids": "token_ids",
@@ -34,7 +34,7 @@ _POSITIONS = "masked_lm_positions"
 
 def write_saved_model(source: Path, target: Path, lowercases: bool | None) -> None:
     """Write the SavedModel of a checkpoint, with its config beside it."""
-    cls, stored = class_of(source), find_format(source)
+    cls, stored = class_of(source), open_checkpoint(source).format
     if not isinstance(stored, GoogleFormat):
         raise TypeError(f"{source} is no checkpoint of Model Garden")
     is_backbone = cls is AlbertBackbone

@@ -9,16 +9,13 @@ from typing import TYPE_CHECKING, Any, Self
 import keras
 
 from keras_albert.backbone.albert_backbone import AlbertBackbone
-from keras_albert.presets.base_preset import has_base, load_from_base
+from keras_albert.presets.checkpoint import OWN_FORMAT, Checkpoint, open_checkpoint
 from keras_albert.presets.checkpoint_exports import CheckpointExports
-from keras_albert.presets.checkpoint_formats import CheckpointFormat
-from keras_albert.presets.preset_files import TASK_FILE, TASK_WEIGHTS_FILE
-from keras_albert.presets.preset_mixin import BackboneClass, PresetMixin
-from keras_albert.presets.stored_weights import check_finite, check_stored_weights
+from keras_albert.presets.preset_mixin import PresetMixin
+from keras_albert.presets.stored_weights import check_stored_weights
 from keras_albert.tasks.base.other_backbone import at_depth, with_backbone
 from keras_albert.utils.arguments import refuse_unknown
 from keras_albert.utils.keras_internals import all_layers
-from keras_albert.utils.reading import read_json
 
 if TYPE_CHECKING:
     from keras_hub.models import Task as _Task
@@ -38,7 +35,7 @@ _PADDING = 128
 class TaskPresets(CheckpointExports, PresetMixin, _Task):
     """`from_preset` and `save_to_preset` of a task, as a mixin."""
 
-    backbone_cls: Any = BackboneClass(AlbertBackbone)
+    backbone_cls = AlbertBackbone
 
     # Whether it reads `pooled_output`; if so, a missing pooler is an error.
     uses_pooler = True
@@ -101,119 +98,40 @@ class TaskPresets(CheckpointExports, PresetMixin, _Task):
     @classmethod
     def _from_checkpoint(
         cls,
-        checkpoint_format: CheckpointFormat,
-        directory: Path,
+        checkpoint: Checkpoint,
         load_weights: bool = True,
         dtype: Any = None,
         **kwargs: Any,
     ) -> Self:
         of_backbone = cls._take_backbone_arguments(kwargs)
+        built, known = checkpoint.task_class(cls), checkpoint.task_arguments(cls)
         # Classes that differ from the checkpoint's need a new head.
-        keep_head = not _CLASSES.isdisjoint(kwargs)
-        known = checkpoint_format.task_arguments(directory, cls)
+        keep_head = "num_classes" in kwargs
         for name in set(known) - (_CLASSES if keep_head else set()):
             kwargs.setdefault(name, known[name])
         cls._check_new_head(kwargs)
-        load_weights = load_weights and "backbone" not in kwargs
-        if "backbone" not in kwargs:
-            kwargs["backbone"] = checkpoint_format.load_backbone(
-                AlbertBackbone,
-                directory,
-                load_weights=False,
-                dtype=dtype,
-                **of_backbone,
+        keep_backbone = "backbone" in kwargs
+        if not keep_backbone:
+            kwargs["backbone"] = checkpoint.load_backbone(
+                AlbertBackbone, load_weights=False, dtype=dtype, **of_backbone
             )
             # Read by `compile`, which the constructor calls.
             kwargs["backbone"].pretrained = load_weights
         if "preprocessor" not in kwargs:
-            kwargs["preprocessor"] = cls.preprocessor_cls.from_preset(directory)
-            check_vocabulary_size(
-                kwargs["backbone"], kwargs["preprocessor"].tokenizer, str(directory)
-            )
-        task = cls(**kwargs)
+            found = checkpoint.load_preprocessor(built.preprocessor_cls)
+            if checkpoint.format.key != OWN_FORMAT:
+                check_vocabulary_size(kwargs["backbone"], found.tokenizer, checkpoint)
+            kwargs["preprocessor"] = found
+        task: Self = built.from_config(kwargs)
         if load_weights:
-            checkpoint_format.load_weights(task, directory, keep_head)
-        return task
-
-    @classmethod
-    def _from_own_preset(
-        cls, directory: Path, load_weights: bool = True, **kwargs: Any
-    ) -> Self:
-        # Even if the saved one was not compiled.
-        kwargs.setdefault("compile", True)
-        saved = _saved_class(directory)
-        is_other = not issubclass(saved, cls)
-        of_backbone = cls._take_backbone_arguments(kwargs)
-        if is_other:
-            cls._check_new_head(kwargs)
-        if of_backbone:
-            if "dtype" in kwargs:
-                of_backbone["dtype"] = kwargs.pop("dtype")
-            # KerasHub loads the weights of the backbone of a saved task.
-            kwargs["backbone"] = AlbertBackbone.from_preset(
-                directory, load_weights=load_weights and is_other, **of_backbone
-            )
-        path = directory / TASK_WEIGHTS_FILE
-        loads_base = load_weights and has_base(directory)
-        # KerasHub would load the preset's vocabulary into the given preprocessor.
-        if (given := kwargs.get("preprocessor")) is not None:
-            kwargs["preprocessor"] = None
-        task = super()._from_own_preset(
-            directory, load_weights=load_weights and not loads_base, **kwargs
-        )
-        if loads_base and not (is_other and "backbone" in kwargs):
-            load_from_base(task.backbone, directory)
-        if given is not None:
-            check_preprocessor(task.backbone, given)
-            task.preprocessor = given
-        else:
-            # The constructor had the preprocessor without its vocabulary.
-            check_preprocessor(task.backbone, task.preprocessor)
-        # Without the file of the head KerasHub leaves it random. With `num_classes` the
-        # head is new.
-        keeps_head = load_weights and not is_other and "num_classes" not in kwargs
-        in_backbone = {id(weight) for weight in task.backbone.weights}
-        is_learned = any(id(w) not in in_backbone for w in task.trainable_weights)
-        if keeps_head and is_learned and not path.exists():
-            raise ValueError(
-                f"{path} is missing: the weights of the head. Copy or download the "
-                "whole preset again. For a new head, of random weights, pass "
-                "`num_classes` or build the task on `AlbertBackbone.from_preset(...)`."
-            )
-        if loads_base and keeps_head and path.exists():
-            task.load_task_weights(path)
-        if load_weights and is_other:
-            # KerasHub loads only the backbone from the preset of another task.
-            names = set(cls.shared_head_layers)
-            names &= set(getattr(saved, "shared_head_layers", ()))
-            if names:
-                others = [x for x in task.layers if x.name not in names]
-                check_finite(path)
-                keras.saving.load_weights(
-                    task, path, objects_to_skip=[*task._not_head(), *others]
-                )
+            checkpoint.load_weights(task, keep_head, keep_backbone)
         return task
 
 
 def load_saved_task(preset: str) -> Any:
     """Load a preset as the task that was saved; a backbone has several tasks."""
-    saved: Any = _saved_class(Path(preset))
-    return saved.from_preset(preset)
-
-
-def _saved_class(directory: Path) -> type:
-    """Return the class of the saved task of a preset; `object` without a task."""
-    path = directory / TASK_FILE
-    if not path.is_file():
-        return object
-    name = read_json(path)["registered_name"]
-    saved = keras.saving.get_registered_object(name)
-    if not (isinstance(saved, type) and issubclass(saved, TaskPresets)):
-        raise ValueError(
-            f"{path} describes a {name!r}, which is no ALBERT task that is known here. "
-            "Import the module that defines it, or copy the preset again."
-        )
-    return saved
+    checkpoint: Any = open_checkpoint(Path(preset))
+    return checkpoint.saved_task.from_preset(checkpoint)
 
 
 def check_preprocessor(backbone: AlbertBackbone, preprocessor: Any) -> None:
@@ -238,7 +156,7 @@ def check_preprocessor(backbone: AlbertBackbone, preprocessor: Any) -> None:
 
 
 def check_vocabulary_size(
-    backbone: AlbertBackbone, tokenizer: Any, source: str
+    backbone: AlbertBackbone, tokenizer: Any, source: Checkpoint
 ) -> None:
     """Check that a vocabulary belongs to the embeddings of a checkpoint."""
     size, embedded = tokenizer.vocabulary_size(), backbone.vocabulary_size

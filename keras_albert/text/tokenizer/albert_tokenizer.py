@@ -10,8 +10,8 @@ import keras_hub
 import numpy as np
 
 from keras_albert.backbone.albert_backbone import AlbertBackbone
-from keras_albert.presets.checkpoint_formats import CheckpointFormat
-from keras_albert.presets.preset_mixin import BackboneClass, PresetMixin
+from keras_albert.presets.checkpoint import Checkpoint
+from keras_albert.presets.preset_mixin import PresetMixin
 from keras_albert.text.reading import check_graph_text, is_in_graph, to_text_rows
 from keras_albert.text.tokenizer.text_rules import TextRules
 from keras_albert.text.tokenizer.token_rows import TokenRows, to_id_rows
@@ -99,7 +99,7 @@ class AlbertTokenizer(PresetMixin, keras_hub.tokenizers.Tokenizer):
         array([5, 6, 7], dtype=int32)
     """
 
-    backbone_cls: Any = BackboneClass(AlbertBackbone)
+    backbone_cls = AlbertBackbone
 
     def __init__(
         self,
@@ -138,10 +138,9 @@ class AlbertTokenizer(PresetMixin, keras_hub.tokenizers.Tokenizer):
         self.built = True  # there is nothing to build; see `AlbertPreprocessor`
 
     @classmethod
-    def _from_checkpoint(
-        cls, checkpoint_format: CheckpointFormat, directory: Path, **kwargs: Any
-    ) -> Self:
-        return cls(checkpoint_format.read_vocabulary(directory), **kwargs)
+    def _from_checkpoint(cls, checkpoint: Checkpoint, **kwargs: Any) -> Self:
+        tokenizer: Self = checkpoint.load_tokenizer(cls, **kwargs)
+        return tokenizer
 
     def set_proto(self, proto: VocabularySource | None) -> None:
         """Set the vocabulary, as in the constructor."""

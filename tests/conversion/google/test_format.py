@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from keras_albert import AlbertBackbone
-from keras_albert.presets.checkpoint_formats import find_format
+from keras_albert.presets.checkpoint import open_checkpoint
 from tests.foreign_models import TINY, ragged_inputs, transformers_model
 from tests.google_checkpoints import google_tensors, write_config, write_tf1
 
@@ -52,7 +52,7 @@ def _assert_same(found, expected):
 def test_what_is_written_has_the_same_names_and_numbers(original, tmp_path):
     directory, _, tensors = original
     backbone = AlbertBackbone.from_preset(directory)
-    assert find_format(directory).name == "google-research/albert"
+    assert open_checkpoint(directory).format.name == "google-research/albert"
     assert backbone.pretrained
     backbone.export_to_google(tmp_path / "theirs")
     written = _names(tmp_path / "theirs" / "model.ckpt-best")
@@ -82,7 +82,7 @@ def test_a_module_of_tf_hub_is_read(original, tiny_proto, tmp_path):
     expected = AlbertBackbone.from_preset(directory)
     for mine, other in zip(backbone.get_weights(), expected.get_weights(), strict=True):
         np.testing.assert_array_equal(mine, other)
-    assert find_format(tmp_path).read_vocabulary(tmp_path) == tiny_proto
+    assert open_checkpoint(tmp_path).read_vocabulary() == tiny_proto
 
 
 def test_the_best_checkpoint_comes_first_and_else_the_last(original, tmp_path):
@@ -179,7 +179,7 @@ def test_files_that_are_missing_are_named(original, tmp_path):
     with pytest.raises(ValueError, match=r"no `model\.ckpt-best\.index`"):
         AlbertBackbone.from_preset(tmp_path)
     with pytest.raises(ValueError, match=r"has no `30k-clean\.model`"):
-        find_format(tmp_path).read_vocabulary(tmp_path)
+        open_checkpoint(tmp_path).read_vocabulary()
 
 
 def test_without_tensorflow_the_message_says_so(original, monkeypatch):

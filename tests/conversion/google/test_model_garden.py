@@ -14,6 +14,7 @@ from keras_albert.conversion.google.tensorflow_files import (
     read_tensors,
 )
 from keras_albert.conversion.task_classes import class_of
+from keras_albert.presets.checkpoint import open_checkpoint
 from tests.compiled import to_numpy
 from tests.foreign_models import TINY, save_transformers
 from tests.google_checkpoints import write_config
@@ -164,10 +165,10 @@ def test_an_encoder_computes_what_transformers_does(theirs, scope, tmp_path):
         config = model.config.to_dict() | {"hidden_act": "gelu"}
         (folder / "bert_config.json").write_text(json.dumps(config))
 
-    cls = class_of(folder)
+    cls = class_of(open_checkpoint(folder))
     arguments = {} if cls is AlbertBackbone else {"preprocessor": None}
     ours = cls.from_preset(folder, **arguments)
-    assert cls is class_of(tmp_path / "hf")
+    assert cls is class_of(open_checkpoint(tmp_path / "hf"))
     inputs = probe_batch(ours)
     found = ours(inputs)
     found = to_numpy(found if isinstance(found, dict) else {"output": found})

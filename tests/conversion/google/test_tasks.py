@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from keras_albert import AlbertBackbone, tasks
-from keras_albert.conversion import GOOGLE
 from keras_albert.conversion.convert import peer_outputs, probe_batch
 from keras_albert.conversion.weight_map import variables_by_path
+from keras_albert.presets.checkpoint import open_checkpoint
 from tests.compiled import to_numpy
 from tests.foreign_models import TINY, transformers_model
 from tests.google_checkpoints import google_tensors, write_config, write_tf1
@@ -69,7 +69,7 @@ def _save(directory, class_name, more=None, **arguments):
 def test_a_head_is_the_same_on_both_sides(name, tmp_path):
     theirs, tensors = _save(tmp_path / "google", SAME[name])
     expected_name = {"AlbertMultipleChoice": "AlbertClassifier"}.get(name, name)
-    assert GOOGLE.task_name(tmp_path / "google") == expected_name
+    assert open_checkpoint(tmp_path / "google").task_name() == expected_name
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
         task = getattr(tasks, name).from_preset(tmp_path / "google", preprocessor=None)
@@ -94,7 +94,7 @@ def test_a_head_is_the_same_on_both_sides(name, tmp_path):
 
 def test_the_conditional_head_keeps_names_and_shapes(tmp_path):
     _, tensors = _save(tmp_path / "google", "AlbertModel", CONDITIONAL)
-    assert GOOGLE.task_name(tmp_path / "google") == "AlbertQuestionAnswerer"
+    assert open_checkpoint(tmp_path / "google").task_name() == "AlbertQuestionAnswerer"
     task = tasks.AlbertQuestionAnswerer.from_preset(
         tmp_path / "google", preprocessor=None
     )

@@ -7,7 +7,7 @@ import pytest
 
 from keras_albert import AlbertBackbone
 from keras_albert.conversion import keras_hub as keras_hub_format
-from keras_albert.presets.checkpoint_formats import find_format
+from keras_albert.presets.checkpoint import open_checkpoint
 from tests.compiled import to_numpy
 from tests.foreign_models import TINY, keras_hub_model, ragged_inputs
 
@@ -130,11 +130,11 @@ def test_what_theirs_cannot_compute_is_refused(arguments, message, tmp_path):
 
 
 def test_the_vocabulary_is_read_as_it_is(preset, tiny_proto):
-    known = find_format(preset)
-    assert known.name == "KerasHub"
+    known = open_checkpoint(preset)
+    assert known.format.name == "KerasHub"
     with pytest.raises(ValueError, match=r"has no `assets/tokenizer/vocabulary\.spm`"):
-        known.read_vocabulary(preset)
+        known.read_vocabulary()
     assets = preset / "assets" / "tokenizer"
     assets.mkdir(parents=True)
     (assets / "vocabulary.spm").write_bytes(tiny_proto)
-    assert known.read_vocabulary(preset) == tiny_proto
+    assert known.read_vocabulary() == tiny_proto

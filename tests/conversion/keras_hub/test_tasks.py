@@ -10,7 +10,7 @@ import pytest
 
 from keras_albert import AlbertBackbone, AlbertClassifier, AlbertTokenizer, tasks
 from keras_albert.conversion.convert import peer_outputs, probe_batch
-from keras_albert.presets.checkpoint_formats import find_format
+from keras_albert.presets.checkpoint import open_checkpoint
 from tests.compiled import to_numpy
 from tests.foreign_models import TINY
 from tests.one_backend import on_one_backend_except
@@ -51,7 +51,7 @@ def test_a_preset_that_says_no_classes_is_named(tiny_proto, tmp_path):
 @pytest.mark.parametrize("name", OURS)
 def test_a_class_is_the_same_on_both_sides(presets, tmp_path, name):
     directory = presets / name
-    assert find_format(directory).task_name(directory) == OURS[name]
+    assert open_checkpoint(directory).task_name() == OURS[name]
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
         task = getattr(tasks, OURS[name]).from_preset(directory, preprocessor=None)

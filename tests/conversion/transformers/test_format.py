@@ -7,7 +7,7 @@ from safetensors.numpy import load_file, save_file
 from keras_albert import AlbertBackbone, AlbertClassifier
 from keras_albert.conversion import TRANSFORMERS
 from keras_albert.conversion.config import backbone_arguments
-from keras_albert.presets.checkpoint_formats import find_format
+from keras_albert.presets.checkpoint import OWN_FORMAT, open_checkpoint
 from tests.compiled import to_numpy
 from tests.foreign_models import TINY, change_config, ragged_inputs, save_transformers
 
@@ -172,12 +172,12 @@ def test_names_that_do_not_fit_are_refused(checkpoint, change, message):
 
 
 def test_the_format_is_recognized_by_its_config(checkpoint):
-    assert find_format(checkpoint).name == "Hugging Face transformers"
+    assert open_checkpoint(checkpoint).format.name == "Hugging Face transformers"
     change_config(checkpoint, model_type="gpt2")
     with pytest.raises(ValueError, match="'gpt2', which this package does not read"):
-        find_format(checkpoint)
+        open_checkpoint(checkpoint)
     (checkpoint / "config.json").unlink()
-    assert find_format(checkpoint) is None
+    assert open_checkpoint(checkpoint).format.key == OWN_FORMAT
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", '"albert"', "[" * 10**5, "\xff"])
@@ -189,7 +189,7 @@ def test_a_damaged_config_is_refused(checkpoint, text):
 
 def test_the_vocabulary_is_read_as_it_is(checkpoint, tiny_proto):
     (checkpoint / "spiece.model").write_bytes(tiny_proto)
-    assert find_format(checkpoint).read_vocabulary(checkpoint) == tiny_proto
+    assert open_checkpoint(checkpoint).read_vocabulary() == tiny_proto
 
 
 def test_a_backbone_without_a_projection_is_given_the_identity(tmp_path):

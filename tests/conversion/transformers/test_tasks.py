@@ -8,7 +8,7 @@ import pytest
 from safetensors.numpy import load_file
 
 from keras_albert import AlbertBackbone, tasks
-from keras_albert.presets.checkpoint_formats import find_format
+from keras_albert.presets.checkpoint import open_checkpoint
 from tests.compiled import to_numpy
 from tests.foreign_models import TINY, assert_same_on_both_sides, save_transformers
 from tests.one_backend import on_one_backend_except
@@ -77,7 +77,7 @@ def test_the_config_comes_back(name, checkpoints, tmp_path):
     unlike = {key for key in original if original[key] != written.get(key)}
     # These do not change the model; the exported config adds the problem type.
     assert unlike <= {"_name_or_path", "transformers_version", "problem_type"}
-    assert find_format(tmp_path).task_name(tmp_path) == (
+    assert open_checkpoint(tmp_path).task_name() == (
         None if name == "AlbertTextEmbedder" else name
     )
 

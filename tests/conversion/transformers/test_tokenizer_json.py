@@ -18,6 +18,7 @@ from keras_albert.conversion.tokenizer_json import (
     vocabulary_from_tokenizer_json,
     write_tokenizer_files,
 )
+from keras_albert.presets.checkpoint import Files
 from keras_albert.text.tasks.masked_lm import tokenize_masks
 from keras_albert.text.tokenizer import sentencepiece_file as sentencepiece_messages
 from keras_albert.text.tokenizer.text_rules import retire_digit_comma_pieces
@@ -200,10 +201,10 @@ def test_a_retired_piece_changes_no_score_of_unknown_ones(tiny_proto, tmp_path):
 
 
 def test_the_vocabulary_comes_back_from_either_file(exported, tokenizer, tmp_path):
-    assert TRANSFORMERS.read_vocabulary(exported) == tokenizer.proto
+    assert TRANSFORMERS.open(Files(exported)).read_vocabulary() == tokenizer.proto
     path = tmp_path / "tokenizer.json"
     path.write_bytes((exported / "tokenizer.json").read_bytes())
-    made = AlbertTokenizer(TRANSFORMERS.read_vocabulary(tmp_path))
+    made = AlbertTokenizer(TRANSFORMERS.open(Files(tmp_path)).read_vocabulary())
     assert made.get_vocabulary() == tokenizer.get_vocabulary()
     texts = [*TEXTS, *hostile_texts(300)]
     assert made(texts) == tokenizer(texts)
@@ -262,11 +263,11 @@ def test_what_sentencepiece_cannot_do_is_refused(exported, tmp_path, changes, me
     path = tmp_path / "tokenizer.json"
     path.write_text(json.dumps(content | changes))
     with pytest.raises(ValueError, match=message) as caught:
-        TRANSFORMERS.read_vocabulary(tmp_path)
+        TRANSFORMERS.open(Files(tmp_path)).read_vocabulary()
     assert "Copy `spiece.model`" in str(caught.value)
 
 
 def test_a_damaged_file_is_refused(tmp_path):
     (tmp_path / "tokenizer.json").write_text("{")
     with pytest.raises(ValueError, match=r"tokenizer\.json .*damaged.*Copy"):
-        TRANSFORMERS.read_vocabulary(tmp_path)
+        TRANSFORMERS.open(Files(tmp_path)).read_vocabulary()

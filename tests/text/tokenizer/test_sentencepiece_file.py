@@ -80,6 +80,7 @@ _PROGRAM = """
 import json, pathlib, sys
 from keras_albert import AlbertTokenizer
 from keras_albert.conversion import TRANSFORMERS
+from keras_albert.presets.checkpoint import Files
 from keras_albert.conversion.tokenizer_json import write_tokenizer_files
 from keras_albert.text.tokenizer.sentencepiece_file import parse_vocabulary
 
@@ -109,6 +110,7 @@ def edited(name):
 PIECES = {"nul": "\\0", "nul inside": "a\\0b", "long": "x" * 10**6, "empty": "",
           "long symbol": "x" * 65}
 tried = []
+read = lambda path: TRANSFORMERS.open(Files(path)).read_vocabulary()
 def attempt(name, door, call):
     print(name, door, flush=True)
     try:
@@ -132,7 +134,7 @@ for name in [*PIECES, "table cut", "table filled", "other table"]:
         text = json.dumps(tokenizer_json)
         (checkpoint / "tokenizer.json").write_text(text)
         attempt(name, "tokenizer.json",
-                lambda: AlbertTokenizer(TRANSFORMERS.read_vocabulary(checkpoint)))
+                lambda: AlbertTokenizer(read(checkpoint)))
 (folder / "tried.json").write_text(json.dumps(tried))
 """
 

@@ -1,0 +1,211 @@
+"""Opened checkpoints, and their formats."""
+
+import abc
+import importlib
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+import keras
+
+from keras_albert.presets.model_size import check_backbone_size
+from keras_albert.types import FloatArray
+from keras_albert.utils.arguments import warn_of_depth
+from keras_albert.utils.reading import read_optional_json
+
+CONFIG_FILE = "config.json"
+OWN_FORMAT = "keras-albert"
+
+# Where the formats are, in the order in which files are compared with them. Imported
+# when a directory is first opened, as folders import downwards only.
+_MODULES = ("keras_albert.conversion", "keras_albert.presets.own_preset")
+
+# The prefix of the registered names of this package's classes.
+OWN_PACKAGE = "keras_albert>"
+
+_Found = TypeVar("_Found")
+
+
+class Files:
+    """A directory, of which each file is read once."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self._read: dict[Any, Any] = {}
+
+    def read(self, reader: Callable[[Path], _Found], name: str = "") -> _Found:
+        """Return what a function reads from a file or, without a name, from all."""
+        if (reader, name) not in self._read:
+            self._read[reader, name] = reader(self.directory / name)
+        found: _Found = self._read[reader, name]
+        return found
+
+    def json(self, name: str) -> dict[str, Any]:
+        """Return the object of a JSON file; an empty one without a file."""
+        return self.read(read_optional_json, name)
+
+    def has(self, name: str) -> bool:
+        """Return whether there is a file with this name."""
+        return (self.directory / name).is_file()
+
+
+class Checkpoint(abc.ABC):
+    """A directory with a model, opened: what `from_preset` reads it by.
+
+    A model is a backbone or a task. Tasks are identified by the names of their classes,
+    that of a subclass first.
+    """
+
+    def __init__(self, format: "CheckpointFormat", files: Files) -> None:  # noqa: A002
+        self.format, self.files, self.directory = format, files, files.directory
+
+    def __str__(self) -> str:
+        return str(self.directory)
+
+    @abc.abstractmethod
+    def backbone_arguments(self) -> dict[str, Any]:
+        """Return the constructor arguments of the backbone."""
+
+    @abc.abstractmethod
+    def stored_shapes(self) -> list[tuple[int, ...]]:
+        """Return the shapes of all stored weights, if any."""
+
+    @abc.abstractmethod
+    def backbone_values(self, backbone: Any) -> dict[str, FloatArray]:
+        """Return the stored weights of a backbone, by the paths of its variables."""
+
+    @abc.abstractmethod
+    def task_name(self) -> str | None:
+        """Return the name of the task class for the stored head, or `None`."""
+
+    def task_class(self, task: Any) -> Any:
+        """Return the class to build: a task, or the subclass of it that was saved."""
+        return task
+
+    @abc.abstractmethod
+    def task_arguments(self, task: Any) -> dict[str, Any]:
+        """Return the arguments of `task_class(task)` that the checkpoint defines."""
+
+    def preprocessor_arguments(self, preprocessor: Any) -> dict[str, Any]:
+        """Return the arguments of a preprocessor class that the checkpoint defines."""
+        return {}
+
+    @abc.abstractmethod
+    def read_vocabulary(self) -> bytes:
+        """Return the vocabulary, as `AlbertTokenizer` takes it."""
+
+    @abc.abstractmethod
+    def load_weights(
+        self, model: Any, keep_head: bool = False, keep_backbone: bool = False
+    ) -> None:
+        """Load all weights of a model or none, and warn of those that stay new."""
+
+    def check(self, **arguments: Any) -> None:  # noqa: B027  (others check as they read)
+        """Raise if files are missing, damaged or contradictory."""
+
+    def load_backbone(self, cls: Any, load_weights: bool = True, **kwargs: Any) -> Any:
+        """Build a backbone."""
+        arguments = self.backbone_arguments()
+        source = f"The config of {self.directory}"
+        check_backbone_size(arguments, self.stored_shapes(), source)
+        warn_of_depth(kwargs.get("num_layers"), arguments["num_layers"])
+        backbone = cls(**(arguments | kwargs))
+        backbone.loaded_from = self.format.key
+        if load_weights:
+            self.load_weights(backbone)
+            backbone.pretrained = True
+        return backbone
+
+    def load_tokenizer(self, cls: Any, **kwargs: Any) -> Any:
+        """Build a tokenizer."""
+        return cls(self.read_vocabulary(), **kwargs)
+
+    def load_preprocessor(self, cls: Any, **kwargs: Any) -> Any:
+        """Build a preprocessor."""
+        if "tokenizer" not in kwargs:
+            kwargs["tokenizer"] = self.load_tokenizer(cls.tokenizer_cls)
+        kwargs = self.preprocessor_arguments(cls) | kwargs
+        if "max_sequence_length" not in kwargs:
+            length = self.backbone_arguments().get("max_sequence_length", 512)
+            kwargs["max_sequence_length"] = length
+        return cls(**kwargs)
+
+
+class CheckpointFormat(abc.ABC):
+    """A format of checkpoints: how it is recognized, opened and written."""
+
+    # Its name in messages, and on the command line.
+    name: str
+    key: str
+
+    opened: Callable[..., Checkpoint]  # The class of its opened directories.
+
+    @abc.abstractmethod
+    def recognizes(self, files: Files) -> bool:
+        """Return whether files are in this format."""
+
+    def open(self, files: Files) -> Checkpoint:
+        """Return the checkpoint of files in this format."""
+        return self.opened(self, files)
+
+    @abc.abstractmethod
+    def write(self, model: Any, directory: Path, vocabulary: bytes | None) -> None:
+        """Write a model's files into an existing, empty directory."""
+
+    @abc.abstractmethod
+    def names(self, model: Any) -> dict[str, str]:
+        """Return the foreign names of a model's weights, by the paths of variables."""
+
+    def for_model(self, model: Any) -> "CheckpointFormat":
+        """Return the variant of the format that a model is written in."""
+        return self
+
+    def refuse(self, files: Files) -> None:  # noqa: B027  (most need none)
+        """Raise if files have a model of this library that cannot be read."""
+
+
+@cache
+def formats() -> dict[str, CheckpointFormat]:
+    """Return all formats by key, those of other libraries first."""
+    modules = (importlib.import_module(name) for name in _MODULES)
+    return {each.key: each for module in modules for each in module.FORMATS}
+
+
+def get_format(key: str) -> CheckpointFormat:
+    """Return a format by its name on the command line."""
+    if key not in formats():
+        raise ValueError(
+            f"There is no checkpoint format {key!r}. Choose: {', '.join(formats())}."
+        )
+    return formats()[key]
+
+
+def open_checkpoint(directory: Path) -> Checkpoint:
+    """Open a directory in the format that its files have.
+
+    Without files of another library it is a preset of this package, perhaps empty.
+    """
+    files = Files(directory)
+    *others, own = formats().values()
+    found = next((each for each in others if each.recognizes(files)), None)
+    if found is None:
+        for each in others:
+            each.refuse(files)
+        return own.open(files)
+    if own.recognizes(files):
+        raise ValueError(
+            f"{directory} has both a preset of keras_albert and a checkpoint of "
+            f"{found.name}. Move one of them to a separate directory."
+        )
+    return found.open(files)
+
+
+def is_own_name(name: Any) -> bool:
+    """Return whether Keras' name of a class is that of one here, or of a subclass."""
+    if not isinstance(name, str):
+        return False
+    found = keras.saving.get_registered_object(name)
+    bases = found.mro() if isinstance(found, type) else []
+    names = (name, *map(keras.saving.get_registered_name, bases))
+    return any(each.startswith(OWN_PACKAGE) for each in names)

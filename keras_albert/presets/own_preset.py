@@ -1,0 +1,374 @@
+"""Presets of this package: complete, checked, and built from their configs."""
+
+import copy
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import keras
+import keras_hub
+
+from keras_albert.presets.base_preset import (
+    add_difference,
+    base_of,
+    open_base,
+    read_base_vocabulary,
+    vocabulary_digest,
+)
+from keras_albert.presets.checkpoint import (
+    OWN_FORMAT,
+    OWN_PACKAGE,
+    Checkpoint,
+    CheckpointFormat,
+    Files,
+    is_own_name,
+)
+from keras_albert.presets.model_size import check_backbone_size, check_size
+from keras_albert.presets.preset_files import (
+    BASE_FILE,
+    CONFIG_FILE,
+    DIFFERENCE_FILE,
+    INDEX_FILE,
+    METADATA_FILE,
+    PREPROCESSOR_FILE,
+    TASK_FILE,
+    TASK_WEIGHTS_FILE,
+    TOKENIZER_FILE,
+    VOCABULARY_FILES,
+    WEIGHTS_FILE,
+)
+from keras_albert.presets.stored_weights import (
+    check_finite,
+    read_backbone,
+    stored_arrays,
+    weights_path,
+)
+from keras_albert.types import FloatArray
+from keras_albert.utils.arguments import warn_of_depth
+from keras_albert.utils.keras_internals import all_layers
+
+# Configs that are stored twice: the key, the outer file and the inner file.
+_SAID_TWICE = (
+    ("backbone", TASK_FILE, CONFIG_FILE),
+    ("preprocessor", TASK_FILE, PREPROCESSOR_FILE),
+    ("tokenizer", PREPROCESSOR_FILE, TOKENIZER_FILE),
+)
+
+
+class Preset(Checkpoint):
+    """A directory that `save_to_preset` wrote."""
+
+    def config(self, name: str) -> dict[str, Any]:
+        """Return the config in a file."""
+        return _read_config(self.files.json(name), self.directory / name)
+
+    @cached_property
+    def base(self) -> Checkpoint | None:
+        """The opened base, if the preset contains only the difference from one."""
+        return open_base(self.files)
+
+    def check(
+        self, load_weights: bool = True, preprocessor: Any = "", **_: Any
+    ) -> None:
+        here, has = self.directory, self.files.has
+        if not has(CONFIG_FILE):
+            raise ValueError(
+                f"{self} contains no `{CONFIG_FILE}`, so it is not a preset. Pass the "
+                "directory that `save_to_preset` wrote, or one with the files of a "
+                "released checkpoint."
+            )
+        name = self.config(CONFIG_FILE)["registered_name"]
+        if not is_own_name(name):
+            raise ValueError(
+                f"{here / CONFIG_FILE} describes a {name!r}, which is not an ALBERT "
+                "model. Pass a preset of keras_albert or a checkpoint of ALBERT, or "
+                "import the module that defines the class."
+            )
+        if has(TASK_WEIGHTS_FILE) and not has(TASK_FILE):
+            raise _missing(here / TASK_FILE, here / TASK_WEIGHTS_FILE)
+        self.files.json(METADATA_FILE)
+        base_of(self.files)
+        if has(BASE_FILE) and not has(DIFFERENCE_FILE):
+            raise _missing(here / DIFFERENCE_FILE, here / BASE_FILE)
+        for name in (WEIGHTS_FILE, INDEX_FILE):
+            if has(BASE_FILE) and has(name):
+                raise ValueError(
+                    f"{self} has both {name} and {BASE_FILE}, of two presets. Remove "
+                    "one of them."
+                )
+        needs_text = preprocessor == ""
+        for key, outer, inner in _SAID_TWICE:
+            again = self.config(outer)["config"].get(key) if has(outer) else None
+            if again is not None and has(inner):
+                _check_equal(self.config(inner), again, here / inner, here / outer)
+            elif again is not None and needs_text:
+                raise _missing(here / inner, here / outer)
+        if needs_text and has(TOKENIZER_FILE):
+            rules = self.config(TOKENIZER_FILE)["config"].get("text_rules")
+            name = VOCABULARY_FILES["split_cjk" in (rules or ())]
+            if not has(name) and vocabulary_digest(self.files) is None:
+                raise _missing(here / name, here / TOKENIZER_FILE)
+        if needs_text and has(PREPROCESSOR_FILE):
+            config = self.config(PREPROCESSOR_FILE)["config"]
+            _check_masks(here / PREPROCESSOR_FILE, config)
+        self._check_sizes(load_weights)
+
+    def _check_sizes(self, load_weights: bool) -> None:
+        sizes = self.backbone_arguments()
+        stored = self.stored_shapes() if load_weights else []
+        check_backbone_size(sizes, stored, str(self.directory / CONFIG_FILE))
+        if not self.files.has(TASK_FILE):
+            return
+        head: list[tuple[int, ...]] = []
+        if load_weights and self.files.has(TASK_WEIGHTS_FILE):
+            head = _shapes(self.directory / TASK_WEIGHTS_FILE)
+        task = self.config(TASK_FILE)["config"]
+        classes, labels = task.get("num_classes"), task.get("labels")
+        if classes is None and isinstance(labels, list):
+            classes = len(labels)
+        exits = sizes["num_layers"] if task.get("exits") is True else task.get("exits")
+        if isinstance(classes, int):
+            # Each class has a vector in each head.
+            vectors = classes * (exits if isinstance(exits, int) and exits > 0 else 1)
+            source = str(self.directory / TASK_FILE)
+            check_size(vectors * sizes["hidden_dim"], head, source)
+
+    def backbone_arguments(self) -> dict[str, Any]:
+        found: dict[str, Any] = self.config(CONFIG_FILE)["config"]
+        return found
+
+    def stored_shapes(self) -> list[tuple[int, ...]]:
+        base = self.base
+        return base.stored_shapes() if base else _shapes(weights_path(self.directory))
+
+    def backbone_values(self, backbone: Any) -> dict[str, FloatArray]:
+        paths = [w.path for w in backbone.weights if not w.name.startswith("lora_")]
+        return read_backbone(weights_path(self.directory), paths)
+
+    def task_name(self) -> str | None:
+        name = self.files.json(TASK_FILE).get("registered_name")
+        return None if name is None else str(name).removeprefix(OWN_PACKAGE)
+
+    @cached_property
+    def saved_task(self) -> Any:
+        """The class of the saved task, or `None`."""
+        if not self.files.has(TASK_FILE):
+            return None
+        name = self.config(TASK_FILE)["registered_name"]
+        saved = keras.saving.get_registered_object(name)
+        is_task = isinstance(saved, type) and issubclass(saved, keras_hub.models.Task)
+        if not (is_task and is_own_name(name)):
+            raise ValueError(
+                f"{self.directory / TASK_FILE} describes a {name!r}, which is no "
+                "ALBERT task that is known here. Import the module that defines it, or "
+                "copy the preset again."
+            )
+        return saved
+
+    def task_class(self, task: Any) -> Any:
+        saved = self.saved_task
+        return saved if saved is not None and issubclass(saved, task) else task
+
+    def task_arguments(self, task: Any) -> dict[str, Any]:
+        if self.task_class(task) is not self.saved_task:
+            return {}
+        config = copy.deepcopy(self.config(TASK_FILE)["config"])
+        if config.get("preprocessor") is not None:
+            del config["preprocessor"]
+        # It is compiled even if the saved one was not.
+        return {k: v for k, v in config.items() if k not in ("backbone", "compile")}
+
+    def load_backbone(self, cls: Any, load_weights: bool = True, **kwargs: Any) -> Any:
+        config, saved = self.backbone_arguments(), _class(self.config(CONFIG_FILE))
+        if not issubclass(saved, cls):
+            name = self.config(CONFIG_FILE)["registered_name"]
+            raise ValueError(
+                f"{self.directory / CONFIG_FILE} describes a {name!r}, which is no "
+                f"{cls.__name__} that is known here. Import the module that defines "
+                "it, or call `from_preset` of its class."
+            )
+        stored, given = config["num_layers"], kwargs.get("num_layers")
+        if config.get("adapter_rank") and given not in (None, stored):
+            raise ValueError(
+                f"The model in {self} has adapters for {stored} layers, and is "
+                f"loaded with all of them. Received: num_layers={given!r}. Run "
+                "fewer with `num_layers` of a call, or with `with_num_layers` of a "
+                "task."
+            )
+        warn_of_depth(given, stored)
+        if kwargs.get("dtype") is None:
+            # Floats are loaded in the current policy, quantized weights as they are.
+            policy = config.get("dtype") or {}
+            is_float = policy.get("class_name", "DTypePolicy") == "DTypePolicy"
+            kwargs["dtype"] = None if is_float else policy
+        backbone = _build(self.config(CONFIG_FILE), kwargs)
+        if load_weights:
+            self.load_weights(backbone)
+        return backbone
+
+    def load_tokenizer(self, cls: Any, **kwargs: Any) -> Any:
+        if not self.files.has(TOKENIZER_FILE):
+            raise ValueError(
+                f"{self} has no `{TOKENIZER_FILE}`. Save the tokenizer there, or pass "
+                "a `preprocessor` with one."
+            )
+        return self._with_vocabulary(_build(self.config(TOKENIZER_FILE), kwargs))
+
+    def load_preprocessor(self, cls: Any, **kwargs: Any) -> Any:
+        if self.files.has(PREPROCESSOR_FILE):
+            config = self.config(PREPROCESSOR_FILE)
+            if issubclass(_class(config), cls):
+                built = _build(config, kwargs)
+                if "tokenizer" not in kwargs:
+                    self._with_vocabulary(built.tokenizer)
+                return built
+        return super().load_preprocessor(cls, **kwargs)
+
+    def read_vocabulary(self) -> bytes:
+        found: bytes = self.load_tokenizer(None).proto
+        return found
+
+    def _with_vocabulary(self, tokenizer: Any) -> Any:
+        """Return a tokenizer after loading its vocabulary, from here or the base."""
+        if tokenizer is not None:
+            asset = self.directory / "assets/tokenizer" / tokenizer.file_assets[0]
+            if asset.exists() or self.base is None:
+                tokenizer.load_assets(str(asset.parent))
+            else:
+                found = read_base_vocabulary(self.files, self.base, type(tokenizer))
+                tokenizer.set_proto(found)
+        return tokenizer
+
+    def load_weights(
+        self, model: Any, keep_head: bool = False, keep_backbone: bool = False
+    ) -> None:
+        if not keep_backbone:
+            backbone = getattr(model, "backbone", model)
+            if self.base is None:
+                backbone.load_weights(str(weights_path(self.directory)))
+            else:
+                add_difference(backbone, self.files, self.base)
+        if hasattr(model, "backbone") and type(model) is self.saved_task:
+            if not keep_head:
+                self._load_head(model)
+        elif hasattr(model, "backbone") and self.saved_task is not None:
+            self._load_shared_head(model)
+
+    def _load_head(self, task: Any) -> None:
+        path = self.directory / TASK_WEIGHTS_FILE
+        inside = {id(weight) for weight in task.backbone.weights}
+        if path.exists():
+            task.load_task_weights(path)
+        elif any(id(weight) not in inside for weight in task.trainable_weights):
+            raise ValueError(
+                f"{path} is missing: the weights of the head. Copy or download the "
+                "whole preset again. For a new head, of random weights, pass "
+                "`num_classes` or build the task on `AlbertBackbone.from_preset(...)`."
+            )
+
+    def _load_shared_head(self, task: Any) -> None:
+        """Load the layers of a head that mean the same in another task."""
+        names = set(getattr(self.saved_task, "shared_head_layers", ()))
+        names &= set(task.shared_head_layers)
+        if names:
+            path = self.directory / TASK_WEIGHTS_FILE
+            others = [layer for layer in task.layers if layer.name not in names]
+            others += [*all_layers(task.backbone), task.optimizer]
+            check_finite(path)
+            keras.saving.load_weights(task, path, objects_to_skip=others)
+
+
+class PresetFormat(CheckpointFormat):
+    """Presets of this package."""
+
+    name, key, opened = "keras_albert", OWN_FORMAT, Preset
+
+    def recognizes(self, files: Files) -> bool:
+        return is_own_name(files.json(CONFIG_FILE).get("registered_name"))
+
+    def write(self, model: Any, directory: Path, vocabulary: bytes | None) -> None:
+        model.save_to_preset(directory)
+        if vocabulary is not None and not hasattr(model, "backbone"):
+            cls: Any = keras.saving.get_registered_object(
+                f"{OWN_PACKAGE}AlbertTokenizer"
+            )
+            cls(vocabulary, text_rules="keep").save_to_preset(directory)
+
+    def names(self, model: Any) -> dict[str, str]:
+        return {weight.path: weight.path for weight in model.weights}
+
+
+FORMATS = (PresetFormat(),)
+
+
+def _class(config: Mapping[str, Any]) -> Any:
+    """Return the class of a config; `object` if it is not registered."""
+    return keras.saving.get_registered_object(config["registered_name"]) or object
+
+
+def _build(config: Mapping[str, Any], arguments: Mapping[str, Any]) -> Any:
+    """Build an object from a config of Keras and other arguments."""
+    complete = copy.deepcopy(dict(config))
+    complete["config"] |= arguments
+    return keras.saving.deserialize_keras_object(complete)
+
+
+def _shapes(path: Path) -> list[tuple[int, ...]]:
+    return [array.shape for array in stored_arrays(path)]
+
+
+def _read_config(config: dict[str, Any], path: Path) -> dict[str, Any]:
+    """Return a config that Keras has serialized, after a check that it is one."""
+    kinds = {"registered_name": str, "config": dict}
+    wrong = [key for key in kinds if not isinstance(config.get(key), kinds[key])]
+    if wrong:
+        raise ValueError(
+            f"{path} is not the config of a preset: it has no {' and no '.join(wrong)}."
+            " Save or copy the preset again."
+        )
+    return config
+
+
+def _missing(path: Path, named_by: Path) -> ValueError:
+    return ValueError(
+        f"{path} is missing, but {named_by} refers to it. Copy or download the whole "
+        "preset again."
+    )
+
+
+def _check_equal(first: Any, second: Any, file: Path, other: Path) -> None:
+    for where, one, two in _differences(first, second):
+        raise ValueError(
+            f"{file} and {other} contradict each other: `{where}` is {one!r:.80} and "
+            f"{two!r:.80}. Copy or download the whole preset again; if you have "
+            "changed one of them, change both."
+        )
+
+
+def _differences(
+    first: Any, second: Any, where: str = ""
+) -> Iterator[tuple[str, Any, Any]]:
+    """Yield the differences of two configs, except the names of layers."""
+    if not (isinstance(first, dict) and isinstance(second, dict)):
+        # NaN differs from itself.
+        if first != second and repr(first) != repr(second):
+            yield where, first, second
+        return
+    for key in sorted({*first, *second} - {"name"}):
+        inner = where if key == "config" else f"{where}.{key}".lstrip(".")
+        yield from _differences(first.get(key), second.get(key), inner)
+
+
+def _check_masks(path: Path, config: Mapping[str, Any]) -> None:
+    """Check that a row does not have more predictions than tokens."""
+    masks = config.get("mask_selection_length")
+    length = config.get("sequence_length") or config.get("max_sequence_length")
+    if masks is None or length is None:
+        return
+    if not (isinstance(masks, int) and isinstance(length, int) and masks <= length):
+        raise ValueError(
+            f"`mask_selection_length` in {path} is {masks!r:.80}; it must be an "
+            f"integer, at most {length}, the number of tokens in a row. Copy or "
+            "download the file again, or correct it."
+        )

@@ -1,0 +1,46 @@
+"""Opened checkpoints: each file is read once, whatever its format."""
+
+import builtins
+import io
+import os
+from collections import Counter
+
+import pytest
+
+from keras_albert import AlbertClassifier, AlbertTextEmbedder
+from keras_albert.presets.checkpoint import open_checkpoint
+from tests.serving.served_models import make_task
+
+FORMATS = {
+    "keras-albert": "save_to_preset",
+    "transformers": "export_to_transformers",
+    "keras-hub": "export_to_keras_hub",
+    "google": "export_to_google",
+    "sentence-transformers": "export_to_sentence_transformers",
+}
+
+
+@pytest.mark.parametrize("key", FORMATS)
+def test_each_file_is_opened_once(key, tiny_proto, tmp_path, monkeypatch):
+    if key == "google":
+        pytest.importorskip("tensorflow")
+    cls, options = AlbertClassifier, {"num_classes": 2}
+    if key == "sentence-transformers":
+        cls, options = AlbertTextEmbedder, {}
+    task = make_task(cls.__name__.removeprefix("Albert"), tiny_proto, **options)
+    getattr(task, FORMATS[key])(tmp_path)
+    opened = Counter()
+
+    def count(file, *arguments, _open=io.open, **kwargs):
+        if isinstance(file, str | os.PathLike):
+            opened[os.path.relpath(file, tmp_path)] += 1
+        return _open(file, *arguments, **kwargs)
+
+    monkeypatch.setattr(builtins, "open", count)
+    monkeypatch.setattr(io, "open", count)
+    cls.from_preset(tmp_path)
+    read = {name: n for name, n in opened.items() if not name.startswith("..")}
+    config = "albert_config.json" if key == "google" else "config.json"
+    assert read[config] == 1
+    assert set(read.values()) == {1}
+    assert open_checkpoint(tmp_path).format.key == key
