@@ -19,7 +19,7 @@ from keras_albert.presets.checkpoint import (
 )
 from keras_albert.text.tokenizer.word_piece import is_word_piece, parse_word_piece
 from keras_albert.types import FloatArray
-from keras_albert.utils.reading import read_json, read_optional_json, reading
+from keras_albert.utils.reading import read_json, reading
 
 _MODULES_FILE = "modules.json"
 _SETTINGS_FILE = "config_sentence_transformers.json"
@@ -142,8 +142,10 @@ class SentenceTransformersCheckpoint(Checkpoint):
                 expected = "a whole number above 0"
                 raise wrong_value(path, "max_seq_length", length, expected)
             arguments["max_sequence_length"] = min(length, most)
-        path = self.directory / _SETTINGS_FILE
-        settings = read_optional_json(path)
+        path, settings = (
+            self.directory / _SETTINGS_FILE,
+            self.files.json(_SETTINGS_FILE),
+        )
         prompts = settings.get("prompts") or {}
         if not isinstance(prompts, dict) or not all(
             isinstance(text, str | None) for text in prompts.values()

@@ -34,7 +34,8 @@ _POSITIONS = "masked_lm_positions"
 
 def write_saved_model(source: Path, target: Path, lowercases: bool | None) -> None:
     """Write the SavedModel of a checkpoint, with its config beside it."""
-    cls, stored = class_of(source), open_checkpoint(source).format
+    opened = open_checkpoint(source)
+    cls, stored = class_of(opened), opened.format
     if not isinstance(stored, GoogleFormat):
         raise TypeError(f"{source} is no checkpoint of Model Garden")
     is_backbone = cls is AlbertBackbone
@@ -84,7 +85,7 @@ def write_saved_model(source: Path, target: Path, lowercases: bool | None) -> No
         root.mlm = tf.function(run, [specs(*_INPUTS, _POSITIONS)], autograph=False)
     if lowercases is not None:
         root.do_lower_case = tf.Variable(lowercases, trainable=False)
-    if (vocabulary := stored.find_vocabulary(source)) is not None:
+    if (vocabulary := opened.find_vocabulary()) is not None:
         kind = "vocab_file" if vocabulary.suffix == ".txt" else "sp_model_file"
         setattr(root, kind, tf.saved_model.Asset(str(vocabulary)))
     signature = tf.function(serve, [*specs(*_INPUTS).values()], autograph=False)
