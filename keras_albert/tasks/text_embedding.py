@@ -151,8 +151,14 @@ class AlbertTextEmbedder(DocumentOutputs, AlbertTask, keras_hub.models.TextEmbed
             self.pooling.token_probabilities.assign(found)
 
     @classmethod
-    def _from_checkpoint(cls, checkpoint: Any, **kwargs: Any) -> Self:
-        task = super()._from_checkpoint(checkpoint, **kwargs)
+    def _from_checkpoint(
+        cls,
+        checkpoint: Any,
+        load_weights: bool = True,
+        dtype: Any = None,
+        **kwargs: Any,
+    ) -> Self:
+        task = super()._from_checkpoint(checkpoint, load_weights, dtype, **kwargs)
         is_weighted = task.inverse_frequency is not None
         if is_weighted and not np.any(
             keras.ops.convert_to_numpy(task.pooling.token_probabilities)

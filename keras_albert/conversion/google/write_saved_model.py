@@ -15,7 +15,7 @@ import keras
 import tensorflow as tf
 
 from keras_albert.backbone import AlbertBackbone
-from keras_albert.conversion.google.format import GoogleFormat
+from keras_albert.conversion.google.format import GoogleCheckpoint
 from keras_albert.conversion.google.model_garden import (
     garden_objects,
     garden_variables,
@@ -35,9 +35,9 @@ _POSITIONS = "masked_lm_positions"
 def write_saved_model(source: Path, target: Path, lowercases: bool | None) -> None:
     """Write the SavedModel of a checkpoint, with its config beside it."""
     opened = open_checkpoint(source)
-    cls, stored = class_of(opened), opened.format
-    if not isinstance(stored, GoogleFormat):
+    if not isinstance(opened, GoogleCheckpoint):
         raise TypeError(f"{source} is no checkpoint of Model Garden")
+    cls, stored = class_of(opened), opened.format
     is_backbone = cls is AlbertBackbone
     model = cls.from_preset(source, **({} if is_backbone else {"preprocessor": None}))
     backbone, names = backbone_of(model), stored.names(model)
