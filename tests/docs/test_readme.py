@@ -124,8 +124,11 @@ def test_each_format_names_the_tests_that_prove_it():
         assert all((ROOT / name).is_file() for name in named), row
     tested = set(re.findall(r"tests/conversion/(?:test_)?(\w+)", "".join(rows)))
     folder = ROOT / "keras_albert/conversion"
-    defining = [p for p in folder.glob("*.py") if "Format):" in p.read_text("utf-8")]
-    formats = {path.stem for path in defining} - {"weight_map_format"}
+    defining = [p for p in folder.rglob("*.py") if "Format):" in p.read_text("utf-8")]
+    formats = {
+        path.relative_to(folder).parts[0].removesuffix(".py") for path in defining
+    }
+    formats -= {"weight_map_format"}
     assert len(formats) == 4
     assert formats <= tested
 

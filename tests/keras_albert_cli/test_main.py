@@ -24,13 +24,13 @@ runpy.run_path(sys.argv.pop(1), run_name="__main__")
 _LOADS = "import time\nprint('loading', flush=True)\ntime.sleep(600)\n"
 _RUNS = """
 import signal, sys
-def run(arguments):
+def run_verify(arguments):
     print(signal.getsignal(signal.SIGINT) is signal.default_int_handler, arguments)
     return 5
 """
 _STOPS = """
 import threading, time
-def run(arguments):
+def run_verify(arguments):
     threading.Thread(target=time.sleep, args=(600,)).start()
     print("stopped here")
     return 143
@@ -46,7 +46,7 @@ def start(tmp_path):
     (tmp_path / "a").mkdir()
 
     def run(command):
-        (commands / "verify.py").write_text(command)
+        (commands / "convert.py").write_text(command)
         return subprocess.Popen(
             [sys.executable, "-c", _START, "verify", "a"],
             # Where Python looks first.

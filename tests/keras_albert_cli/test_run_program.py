@@ -31,6 +31,7 @@ def raising(error):
 _REPORT = "--debug shows where; please report it"
 _FULL = "No space left on device"
 _ROOM = f"{_FULL}. Free some space, or write elsewhere"
+_NONE = "nothing was written to a.onnx"
 
 
 class SafetensorError(Exception):
@@ -47,7 +48,7 @@ class SafetensorError(Exception):
         (KeyError("x"), f"unexpected KeyError: 'x'. {_REPORT}"),
         (AssertionError(), f"unexpected AssertionError. {_REPORT}"),
         (SafetensorError(f"I/O error: {_FULL} (os error 28)"), _ROOM),
-        (OSError(28, f"{_FULL}: none of a"), f"[Errno 28] {_FULL}: none of a"),
+        (OSError(28, f"{_FULL}: {_NONE}"), f"[Errno 28] {_FULL}: {_NONE}"),
     ],
 )
 def test_an_error_is_one_line(error, line, capsys):
