@@ -78,6 +78,11 @@ _CARD = """
 --dataset ID: a hub's id of the data: stanfordnlp/sst2, say
 """.strip()
 
+_PRECISION = """
+--precision (float32|mixed_bfloat16|mixed_float16): the policy of Keras to train with;
+  by default float32
+""".strip()
+
 _PREPARE = read_options("""
 inputs INPUT (...): a file or a glob
 --output (required): a directory
@@ -115,8 +120,7 @@ task TASK (task): listed below
 --epochs (count): by default 3 or the recipe's
 --batch-size (batch_size): by default 32 or the recipe's
 --learning-rate (positive): peak rate; by default automatic
---precision (float32|mixed_bfloat16|mixed_float16): the policy of Keras to train with;
-  by default float32
+{_PRECISION}
 --seed (seed = 0):
 --lora RANK (count): with a preset: train low-rank updates of the encoder's matrices
   instead of these, besides biases, LayerNorms and the head
@@ -158,8 +162,7 @@ output (path): a new directory
 --batch-tokens (count = 4096): tokens of --texts in a batch
 --batch-size (batch_size = 32): examples of --train in a batch
 --max-length (tokens = 128): tokens of the longest passage of --texts
---precision (float32|mixed_bfloat16|mixed_float16): the policy of Keras to train with;
-  by default float32
+{_PRECISION}
 --seed (seed = 0):
 [model card]
 {_CARD}

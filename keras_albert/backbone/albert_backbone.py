@@ -432,15 +432,15 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
         Returns:
             The dict of outputs.
         """
-        rows = packed_rows(inputs)
         num_layers = self.num_layers if num_layers is None else num_layers
+        is_graph = num_layers == self.encoder.num_layers
         outputs: dict[str, Tensor]
         try:
-            if rows is None and num_layers == self.encoder.num_layers:
+            if is_graph and packed_rows(inputs) is None:
                 inputs = select_inputs(self, inputs)
                 outputs = super().call(inputs, training=training, mask=mask)
             else:
-                outputs = self._run_layers(inputs, training, num_layers, rows)
+                outputs = self._run_layers(inputs, training, num_layers)
         except (RuntimeError, TypeError) as error:
             explain_held(error, self.variables)
             raise
@@ -451,26 +451,23 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
         inputs: ModelInputs,
         training: bool | None = None,
         num_layers: int | None = None,
-        rows: PackedRows | None = None,
     ) -> dict[str, Tensor]:
         """Run the layers, for the functional model or instead of it."""
+        x, given = self._embed(inputs, training)
+        x, first = self.encoder(x, return_cls=True, num_layers=num_layers, **given)
         mask = inputs["padding_mask"]
-        x = self.embedding(
-            inputs["token_ids"],
-            segment_ids=inputs["segment_ids"],
-            training=training,
-            rows=rows,
-        )
-        x, first = self.encoder(
-            x,
-            padding_mask=mask,
-            training=training,
-            return_cls=True,
-            num_layers=num_layers,
-            rows=rows,
-        )
         pooled = first if self.pooler_input == "cls" else masked_mean(x, mask)
         return {"sequence_output": x, "pooled_output": self.pooler(pooled)}
+
+    def _embed(
+        self, inputs: ModelInputs, training: bool | None
+    ) -> tuple[Tensor, dict[str, Any]]:
+        """Return embedded tokens, and what else the encoder takes."""
+        given = {"training": training, "rows": packed_rows(inputs)}
+        x = self.embedding(
+            inputs["token_ids"], segment_ids=inputs["segment_ids"], **given
+        )
+        return x, given | {"padding_mask": inputs["padding_mask"]}
 
     def compute_output_spec(
         self, inputs: ModelInputs, *args: Any, **kwargs: Any
@@ -517,14 +514,13 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
             `num_layers * num_inner_repetitions` tensors
             `(batch, num_heads, length, length)`.
         """
-        x = self.embedding(inputs["token_ids"], segment_ids=inputs["segment_ids"])
+        x, given = self._embed(inputs, training=None)
         x, hidden_states, attention_scores = self.encoder(
             x,
-            padding_mask=inputs["padding_mask"],
             return_hidden_states=True,
             return_attention_scores=True,
             num_layers=self.num_layers,
-            rows=packed_rows(inputs),
+            **given,
         )
         return {
             "sequence_output": x,
@@ -545,20 +541,13 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
         Returns:
             Float tensor `(batch, num_layers, hidden_dim)`.
         """
-        mask, rows = inputs["padding_mask"], packed_rows(inputs)
-        x = self.embedding(
-            inputs["token_ids"],
-            segment_ids=inputs["segment_ids"],
-            training=training,
-            rows=rows,
-        )
+        x, given = self._embed(inputs, training)
+        mask, rows = given["padding_mask"], given["rows"]
         _, vectors = self.encoder(
             x,
-            padding_mask=mask,
-            training=training,
             pool_each_layer=lambda x: self._read_pooler_input(x, mask, rows),
             num_layers=self.num_layers,
-            rows=rows,
+            **given,
         )
         pooled: Tensor = self.pooler(vectors)
         return pooled

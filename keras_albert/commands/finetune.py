@@ -82,14 +82,12 @@ def _build_task(
     known: CommandTask, train: Dataset, arguments: argparse.Namespace
 ) -> Any:
     head = train.head | ({"exits": True} if arguments.exits else {})
-    dtype: dict[str, Any] = {}
-    if arguments.precision:
-        dtype["dtype"] = arguments.precision
+    dtype = arguments.precision
     if arguments.recipe is not None:
         how = recipe(arguments.recipe)
         if arguments.max_length:
             how = replace(how, max_sequence_length=arguments.max_length)
-        return how.build(known.cls, arguments.preset, **dtype, **head)
+        return how.build(known.cls, arguments.preset, dtype=dtype, **head)
     if arguments.preset is not None:
         load = known.cls.preprocessor_cls.from_preset
         length = arguments.max_length or min(
@@ -99,9 +97,9 @@ def _build_task(
         if known.cls.shared_head_layers:
             # The pretrained head was trained for the same task.
             return known.cls.from_preset(
-                arguments.preset, preprocessor=preprocessor, **dtype
+                arguments.preset, preprocessor=preprocessor, dtype=dtype
             )
-        backbone = AlbertBackbone.from_preset(arguments.preset, **dtype)
+        backbone = AlbertBackbone.from_preset(arguments.preset, dtype=dtype)
     else:
         length = arguments.max_length or _MAX_LENGTH
         proto = train_vocabulary(
@@ -112,7 +110,7 @@ def _build_task(
             vocabulary_size=tokenizer.vocabulary_size(),
             max_sequence_length=length,
             **SMALL,
-            **dtype,
+            dtype=dtype,
         )
         preprocessor = known.cls.preprocessor_cls(tokenizer, max_sequence_length=length)
     return known.cls(backbone, preprocessor=preprocessor, **head)

@@ -67,7 +67,7 @@ class Recipe:
         Args:
             cls: The class of the task, for instance `AlbertClassifier`.
             preset: See `from_preset` of the task.
-            dtype: string or Keras dtype policy. By default the preset's.
+            dtype: string or Keras dtype policy. Defaults to `None`, Keras' policy.
             **head: Other arguments of its constructor, for instance `labels`.
 
         Returns:
@@ -77,7 +77,7 @@ class Recipe:
             preset,
             dropout=self.dropout,
             attention_dropout=self.dropout,
-            **({} if dtype is None else {"dtype": dtype}),
+            dtype=dtype,
         )
         preprocessor = cls.preprocessor_cls.from_preset(
             preset, max_sequence_length=self.max_sequence_length

@@ -12,6 +12,7 @@ from keras_albert import (
     AlbertTokenClassifier,
 )
 from tests.examples.test_examples import EXAMPLES, run
+from tests.foreign_models import save_transformers
 
 pytestmark = pytest.mark.skipif(
     keras.config.backend() != "torch", reason="one backend is enough for an example"
@@ -21,23 +22,13 @@ pytestmark = pytest.mark.skipif(
 @pytest.fixture
 def encoder(tmp_path):
     """A BERT with random weights."""
-    from transformers import BertConfig, BertModel, BertTokenizerFast
-
     letters = "abcdefghijklmnopqrstuvwxyz"
     pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", ".", ",", *letters]
     pieces += [f"##{letter}" for letter in letters]
     directory = tmp_path / "encoder"
-    directory.mkdir()
+    sizes = {"vocabulary_size": len(pieces), "max_sequence_length": 512}
+    save_transformers(directory, "BertModel", num_layers=6, **sizes)
     (directory / "vocab.txt").write_text("\n".join(pieces))
-    BertTokenizerFast(str(directory / "vocab.txt")).save_pretrained(directory)
-    config = BertConfig(
-        vocab_size=len(pieces),
-        hidden_size=16,
-        num_hidden_layers=6,
-        num_attention_heads=2,
-        intermediate_size=32,
-    )
-    BertModel(config).save_pretrained(directory)
     return directory
 
 
