@@ -102,6 +102,7 @@ def _run(arguments: argparse.Namespace, folder: RunFolder) -> None:
             max_length=arguments.max_length,
             learning_rate=arguments.learning_rate,
             seed=arguments.seed,
+            workers=arguments.workers,
         )
         measured["compressed"] = measure(student, judge)
     _finish(arguments, folder, student, measured, rows, console)

@@ -2,7 +2,6 @@
 
 import math
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,9 +15,15 @@ import numpy as np
 from keras import ops
 
 from keras_albert import tasks
-from keras_albert.compression.text_spans import Spans, TextSpans, split_texts
+from keras_albert.compression.text_spans import (
+    Spans,
+    SpanWorkers,
+    TextSpans,
+    split_texts,
+)
 from keras_albert.layers.heads import masked_mean
 from keras_albert.tasks.base.losses_and_metrics import TokenAccuracy
+from keras_albert.tasks.base.predict_function import compile_function
 from keras_albert.tasks.base.task import AlbertTask
 from keras_albert.tasks.distribution.strategy import check_processes
 from keras_albert.tasks.inputs.batches import LengthBatches
@@ -41,7 +46,7 @@ from keras_albert.training.run_folder import (
 )
 from keras_albert.types import Batch
 from keras_albert.utils.arguments import check_at_least, check_positive
-from keras_albert.utils.keras_internals import outputs_of_layer
+from keras_albert.utils.keras_internals import all_layers, outputs_of_layer
 
 # How much each error counts. Those of hidden states and vectors lie between 0 and 1,
 # those of cosines are far smaller, and a new masked LM head begins with 10.
@@ -86,6 +91,7 @@ def distill(
     max_length: int = 128,
     learning_rate: float = _LEARNING_RATE,
     seed: int = 0,
+    workers: int = 1,
     verbose: Any = "auto",
 ) -> list[Row]:
     """Train a small model to do what a larger one does.
@@ -121,6 +127,8 @@ def distill(
         learning_rate: float. The peak; it rises for a tenth of the steps, and falls to
             0. Defaults to `4e-4`.
         seed: int. Seed of the passages, the masks and the order. Defaults to `0`.
+        workers: int. The processes that draw and tokenize passages; `1` is this one.
+            A GPU needs about four. The result is the same. Defaults to `1`.
         verbose: As in `fit`. Defaults to `"auto"`.
 
     Returns:
@@ -152,13 +160,14 @@ def distill(
     check_processes("training")
     _check_models(student, teacher)
     _check_numbers(hours, steps, batch_tokens, batch_size, max_length, learning_rate)
+    check_positive(workers=workers)
     reads_texts = isinstance(student, (tasks.AlbertTextEmbedder, tasks.AlbertMaskedLM))
     if reads_texts and hours is None and steps is None:
         raise ValueError("Pass `hours`, or `steps`: passages have no last epoch.")
     if reads_texts:
         lesson = _lesson_of_texts(
             *(student, teacher, x, y, validation_data),
-            *(batch_tokens, max_length, seed),
+            *(batch_tokens, max_length, seed, workers),
         )
     else:
         lesson = _lesson_of_examples(
@@ -180,9 +189,10 @@ def distill(
     # Where no output depends on it, Keras warns.
     pooler.trainable = is_trained and student.uses_pooler
     try:
-        with _folder(output) as folder:
+        with _folder(output) as folder, _dropout_of(student, not reads_texts):
             return _train(student, lesson, folder, identity, learning_rate, verbose)
     finally:
+        lesson.close()
         pooler.trainable = is_trained
 
 
@@ -197,6 +207,7 @@ class Lesson:
     epoch: int
     warm_up: int
     digest: str
+    close: Callable[[], None] = lambda: None
 
 
 def squared_error(true: Any, predicted: Any) -> Any:
@@ -298,6 +309,7 @@ def _lesson_of_texts(
     batch_tokens: int,
     max_length: int,
     seed: int,
+    workers: int,
 ) -> Lesson:
     if y is not None or isinstance(texts, str) or not hasattr(texts, "__getitem__"):
         raise ValueError(
@@ -347,14 +359,17 @@ def _lesson_of_texts(
             weights["masked_lm"] = mean_one(spans.masked.weights)
         return x, y, weights
 
+    ahead = SpanWorkers(spans, workers) if workers > 1 else None
+    draw = ahead.read if ahead else spans.read
     return Lesson(
-        read=lambda number: make(spans.read(number)),
+        read=lambda number: make(draw(number)),
         outputs=outputs,
         losses=losses,
         held_out=_Batches([make(held_out.held_out(_HELD_OUT_ROWS, _HELD_OUT_LENGTH))]),
         epoch=0,
         warm_up=3 * len(spans.lengths),
         digest=digest([len(texts), *spans.held_out(100, max_length).texts]),
+        close=ahead.close if ahead else lambda: None,
     )
 
 
@@ -453,17 +468,12 @@ def _reading(task: Any) -> tuple[Any, Any]:
 
 
 def _answers(teacher: Any) -> Callable[[Any], dict[str, Any]]:
-    """Return a function of inputs that computes a model's outputs."""
-    # Batches of training are read ahead during validation, and two calls of a model
-    # on JAX would take each other's state.
-    lock = threading.Lock()
-
-    def answer(x: Any) -> dict[str, Any]:
-        with lock:
-            outputs: dict[str, Any] = teacher.predict_on_batch(x)
-        return outputs
-
-    return answer
+    """Return a function of inputs that computes a model's outputs, on its device."""
+    compute = compile_function(teacher, lambda x: teacher(x, training=False))
+    if keras.config.backend() != "tensorflow":
+        return compute
+    # Batches of a data set are arrays.
+    return lambda x: keras.tree.map_structure(ops.convert_to_numpy, compute(x))
 
 
 def _named(name: str, values: Any) -> dict[str, Any]:
@@ -578,6 +588,24 @@ def _folder(output: str | Path | RunFolder | None) -> Iterator[RunFolder]:
         return
     with tempfile.TemporaryDirectory() as temporary:
         yield RunFolder(Path(temporary))
+
+
+@contextmanager
+def _dropout_of(task: Any, is_on: bool) -> Iterator[None]:
+    """Turn the dropout of a task off, in a block: passages are too many to overfit."""
+    rates = [
+        (layer, name, rate)
+        for layer in ([] if is_on else all_layers(task))
+        for name in ("rate", "dropout", "attention_dropout")
+        if isinstance(rate := getattr(layer, name, None), float)
+    ]
+    for layer, name, _ in rates:
+        setattr(layer, name, 0.0)
+    try:
+        yield
+    finally:
+        for layer, name, rate in rates:
+            setattr(layer, name, rate)
 
 
 def _digest_of(task: Any) -> str:

@@ -1,7 +1,12 @@
 """Batches of passages that are drawn from texts."""
 
+import multiprocessing
+import os
 import re
+import signal
+import threading
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -125,6 +130,57 @@ class Spans:
     texts: list[str]
     inputs: list[dict[str, Any]]
     masked: MaskedRows | None
+
+
+class SpanWorkers:
+    """Draws batches in other processes, some ahead."""
+
+    def __init__(self, spans: TextSpans, workers: int) -> None:
+        # Not a fork: the backend has threads, and possibly a GPU.
+        self._pool = ProcessPoolExecutor(
+            workers,
+            multiprocessing.get_context("spawn"),
+            initializer=_begin_worker,
+            initargs=(spans,),
+        )
+        self._ahead = 2 * workers
+        self._pending: dict[int, Future[Spans]] = {}
+
+    def read(self, number: int) -> Spans:
+        """Return a batch; the next ones are usually those after it."""
+        numbers = range(number, number + self._ahead)
+        self._pending = {
+            each: self._pending.get(each) or self._pool.submit(_read_in_worker, each)
+            for each in numbers
+        }
+        return self._pending[number].result()
+
+    def close(self) -> None:
+        """End the processes."""
+        self._pool.shutdown(cancel_futures=True)
+
+
+def _begin_worker(spans: TextSpans) -> None:
+    # The main process stops between two steps, and ends this one.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    global _of_worker  # noqa: PLW0603  (a process has one)
+    _of_worker = spans
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+def _read_in_worker(number: int) -> Spans:
+    return _of_worker.read(number)
+
+
+_of_worker: TextSpans
 
 
 def span(text: str, length: int, generator: np.random.Generator) -> str:

@@ -29,9 +29,11 @@ TEXTS = [f"{first} {second}" for first in WORDS for second in WORDS] * 4
 SHORT = {"batch_tokens": 64, "max_length": 16, "verbose": 0}
 
 
-def backbone(seed=3):
+def backbone(seed=3, dropout=0.1):
     keras.utils.set_random_seed(seed)
     return AlbertBackbone(
+        dropout=dropout,
+        attention_dropout=dropout,
         vocabulary_size=130,
         num_layers=2,
         num_heads=2,
@@ -49,9 +51,9 @@ def tokenizer(tiny_proto):
     return AlbertTokenizer(tiny_proto)
 
 
-def embedder(tokenizer):
+def embedder(tokenizer, **kwargs):
     preprocessor = AlbertTextEmbedderPreprocessor(tokenizer, **LENGTHS)
-    return AlbertTextEmbedder(backbone(), preprocessor)
+    return AlbertTextEmbedder(backbone(**kwargs), preprocessor)
 
 
 def classifier(tokenizer, **kwargs):
@@ -94,6 +96,19 @@ def test_the_student_learns_the_vectors_of_the_teacher(tokenizer):
     for old, new in zip(before, weights(teacher), strict=True):
         np.testing.assert_array_equal(old, new)
     assert student.backbone.pooler.trainable
+
+
+def test_passages_are_learned_without_dropout(tokenizer):
+    teacher, curves = embedder(tokenizer), []
+    start = compress(teacher, num_layers=1).get_weights()
+    for rate in (0.0, 0.5):
+        student = compress(embedder(tokenizer, dropout=rate), num_layers=1)
+        student.set_weights(start)
+        curves.append(distill(student, teacher, TEXTS, steps=4, **SHORT))
+        block = student.backbone.encoder.blocks[0]
+        rates = block.dropout, block.attention_dropout, student.backbone.dropout
+        assert {*rates, student.backbone.embedding.dropout_layer.rate} == {rate}
+    assert curves[0] == curves[1]
 
 
 def test_a_masked_lm_learns_masked_tokens_too(tokenizer):

@@ -2,7 +2,12 @@ import numpy as np
 import pytest
 
 from keras_albert import AlbertTokenizer
-from keras_albert.compression.text_spans import TextSpans, span, split_texts
+from keras_albert.compression.text_spans import (
+    SpanWorkers,
+    TextSpans,
+    span,
+    split_texts,
+)
 
 TEXT = "the quick fox. the brown fox jumped! is the earth round? it is. " * 4
 
@@ -47,6 +52,19 @@ def test_batches_depend_on_their_number_alone(spans):
     rows, length = first.inputs[0]["token_ids"].shape
     assert (rows, length) in ((6, 16), (4, 24))
     assert spans.held_out(3, 100).inputs[0]["token_ids"].shape == (3, 24)
+
+
+def test_other_processes_draw_the_same_batches(spans):
+    workers = SpanWorkers(spans, 2)
+    try:
+        for number in (0, 1, 7):
+            drawn, expected = workers.read(number), spans.read(number)
+            assert drawn.texts == expected.texts
+            np.testing.assert_array_equal(
+                drawn.masked.token_ids, expected.masked.token_ids
+            )
+    finally:
+        workers.close()
 
 
 def test_words_of_some_rows_are_masked(spans):

@@ -139,6 +139,34 @@ _MAKERS = {
 }
 
 
+def compile_function(model: Any, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Compile a function that reads the weights of a model, as for `predict`."""
+    backend = keras.config.backend()
+    if backend == "tensorflow":
+        import tensorflow as tf  # noqa: PLC0415  (it is the backend)
+
+        # One program for all shapes.
+        traced: Callable[..., Any] = tf.function(
+            function, autograph=False, reduce_retracing=True
+        )
+        return traced
+    if backend == "torch":
+        import torch  # noqa: PLC0415  (it is the backend)
+
+        eager: Callable[..., Any] = torch.no_grad()(function)
+        return eager
+    import jax  # noqa: PLC0415  (it is the backend)
+
+    variables = model.variables
+
+    @jax.jit
+    def compiled(values: list[Any], *arguments: Any) -> Any:
+        with keras.StatelessScope(list(zip(variables, values, strict=True))):
+            return function(*arguments)
+
+    return lambda *arguments: call_with_values(compiled, variables, *arguments)
+
+
 # What Keras calls, and what a step of one instance would run at its own depth.
 _STEPS = ("call", "train_step", "test_step", "predict_step")
 

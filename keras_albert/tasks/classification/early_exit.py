@@ -1,6 +1,5 @@
 """Classifiers with a head after each layer, where texts may exit."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -15,8 +14,8 @@ from keras_albert.layers.heads import ExitHeads
 from keras_albert.tasks.base.heads import output_dense
 from keras_albert.tasks.base.other_backbone import at_depth, remake
 from keras_albert.tasks.base.outputs import check_nan, iterate, predict_all
+from keras_albert.tasks.base.predict_function import compile_function
 from keras_albert.tasks.base.torch_program import TorchExportCache, trace
-from keras_albert.tasks.distribution.model_state import call_with_values
 from keras_albert.tasks.inputs.model_input import Steps, make_batches
 from keras_albert.tasks.inputs.tables import Columns, read_table
 from keras_albert.types import Activation, FloatArray, Int64Array, Tensor
@@ -174,8 +173,8 @@ class EarlyExit:
             )
             return programs if all(programs) else None
 
-        self._start = _compile(classifier, start)
-        self._step = _compile(classifier, step)
+        self._start = compile_function(classifier, start)
+        self._step = compile_function(classifier, step)
         self._make_programs = make_programs
         self.traced = TorchExportCache(classifier)
         self._layers = [
@@ -228,34 +227,6 @@ def _batch_size(count: int) -> int:
         return count
     power = 1 << (count - 1).bit_length()
     return power * 3 // 4 if count <= power * 3 // 4 else power
-
-
-def _compile(model: Any, function: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile a function that reads the weights of a model, as for `predict`."""
-    backend = keras.config.backend()
-    if backend == "tensorflow":
-        import tensorflow as tf  # noqa: PLC0415  (it is the backend)
-
-        # One program for all shapes.
-        traced: Callable[..., Any] = tf.function(
-            function, autograph=False, reduce_retracing=True
-        )
-        return traced
-    if backend == "torch":
-        import torch  # noqa: PLC0415  (it is the backend)
-
-        eager: Callable[..., Any] = torch.no_grad()(function)
-        return eager
-    import jax  # noqa: PLC0415  (it is the backend)
-
-    variables = model.variables
-
-    @jax.jit
-    def compiled(values: list[Any], *arguments: Any) -> Any:
-        with keras.StatelessScope(list(zip(variables, values, strict=True))):
-            return function(*arguments)
-
-    return lambda *arguments: call_with_values(compiled, variables, *arguments)
 
 
 def build_head(
