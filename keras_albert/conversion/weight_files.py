@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from keras_albert.presets.stored_weights import check_shard_name, named_arrays
+from keras_albert.utils.atomic_files import atomic_file
 from keras_albert.utils.reading import parse_json, read_json, reading
 
 SAFETENSORS_FILE = "model.safetensors"
@@ -115,7 +116,9 @@ def write_safetensors(directory: Path, tensors: dict[str, npt.NDArray[Any]]) -> 
     from safetensors.numpy import save_file  # noqa: PLC0415  (rarely needed)
 
     # transformers refuses a file that does not name the library of its layout.
-    save_file(tensors, directory / SAFETENSORS_FILE, metadata={"format": "pt"})
+    # `save_file` restricts access to this user.
+    with atomic_file(directory / SAFETENSORS_FILE) as partial:
+        save_file(tensors, partial, metadata={"format": "pt"})
 
 
 def _holds(directory: Path, name: str) -> bool:

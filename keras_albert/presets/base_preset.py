@@ -22,6 +22,7 @@ from keras_albert.presets.preset_files import (
     WEIGHTS_FILE,
 )
 from keras_albert.types import FloatArray
+from keras_albert.utils.atomic_files import atomic_file
 from keras_albert.utils.keras_internals import all_layers
 from keras_albert.utils.reading import reading
 
@@ -123,7 +124,9 @@ def write_difference(difference: Difference, directory: Path) -> None:
             path.unlink()
     text = json.dumps(difference.base, indent=4)
     (directory / BASE_FILE).write_text(text, encoding="utf-8")
-    save_file(difference.arrays, directory / DIFFERENCE_FILE)
+    # `save_file` restricts access to this user.
+    with atomic_file(directory / DIFFERENCE_FILE) as partial:
+        save_file(difference.arrays, partial)
 
 
 def add_difference(backbone: Any, files: Files, base: Checkpoint) -> None:

@@ -55,6 +55,9 @@ def _write_index(directory, weight_map):
 def test_tensors_are_read(kind, request, tmp_path):
     if kind == "ours":
         write_safetensors(tmp_path, TENSORS)
+        (tmp_path / "new").touch()
+        modes = {path.stat().st_mode for path in tmp_path.iterdir()}
+        assert len(modes) == 1
     directory = tmp_path if kind == "ours" else request.getfixturevalue(kind)
     found = read(directory)
     assert found.keys() == TENSORS.keys()

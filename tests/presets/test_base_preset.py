@@ -77,6 +77,8 @@ def test_it_equals_the_trained_model(presets, trained):
     names = {path.name for path in (presets / "mine").iterdir()}
     assert {"base.json", "difference.safetensors", "task.weights.h5"} <= names
     assert "model.weights.h5" not in names
+    modes = {(presets / "mine" / name).stat().st_mode for name in names - {"assets"}}
+    assert len(modes) == 1
     assert not list((presets / "mine" / "assets").rglob("*.*"))
     # It goes on as any other: trained, quantized, saved whole.
     loaded.fit(TEXTS, LABELS, verbose=0)
