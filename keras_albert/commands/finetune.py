@@ -119,9 +119,11 @@ def _build_task(
 _BATCH_SIZE = 32
 _EPOCHS = 3
 
-# LoRA learns best at about ten times the rate of all weights.
-# Source: [Schulman, 2025](https://thinkingmachines.ai/blog/lora).
-_RATE_OF_LORA = 10
+# LoRA learns best at about ten times the rate of all weights, if its product is scaled
+# by 32 / rank ([Schulman, 2025](https://thinkingmachines.ai/blog/lora)). Keras does not
+# scale it, and its initial values are 2.4 times as large as there. SST-2 with a rank of
+# 64 has 85.9% after an epoch at twice the rate, and 75.9% at 6.4 times.
+_MOST_OF_LORA, _RATE_TIMES_RANK = 10, 10 * 32 / 2.4
 
 # Epochs may last hours.
 _SECONDS_PER_CHECKPOINT = 300.0
@@ -154,7 +156,9 @@ def train_task(
         rate = arguments.learning_rate or how.for_width(width).learning_rate
         optimizer = replace(how, learning_rate=rate).optimizer(steps)
     else:
-        scale = 1 if arguments.lora is None else _RATE_OF_LORA
+        scale = 1.0
+        if arguments.lora is not None:
+            scale = min(_MOST_OF_LORA, _RATE_TIMES_RANK / arguments.lora)
         rate = arguments.learning_rate or scale * default_learning_rate(
             width, task.backbone.pretrained
         )
