@@ -21,16 +21,19 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = {"keras_albert", "keras_albert_cli"}
 # What is easily left out of a wheel: files that are no modules.
+_PRESET = ("README.md", "config.json", "preprocessor.json", "task.json")
+_PRESET += ("task.weights.h5", "tokenizer.json")
 REQUIRED = {
     "keras_albert/py.typed",
     *(
-        f"keras_albert/presets/albert_tiny_en_uncased/{name}"
-        for name in (
-            *("README.md", "config.json", "curve.png", "metadata.json"),
-            *("model.weights.h5", "preprocessor.json", "task.json"),
-            *("task.weights.h5", "tokenizer.json"),
-            "assets/tokenizer/vocabulary.spm",
+        f"keras_albert/presets/albert_{name}_en_uncased{use}/{file}"
+        for name, use, weights in (
+            ("tiny", "", ("model.weights.h5", "assets/tokenizer/vocabulary.spm")),
+            ("small", "", ("model.weights.h5", "assets/tokenizer/vocabulary.txt")),
+            ("small", "_sst2", ("difference.safetensors", "base.json")),
+            ("small", "_ner", ("difference.safetensors", "base.json")),
         )
+        for file in (*_PRESET, *weights)
     ),
 }
 _EXAMPLE = """

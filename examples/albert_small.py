@@ -4,16 +4,18 @@ r"""Make `albert_small_en_uncased` and its fine-tuned presets.
         --texts texts/*.txt.gz --sst2 path/to/SST-2 --ner path/to/wnut17 \
         --squad path/to/squad --output runs/albert_small
 
-A sentence encoder becomes an ALBERT of four layers with narrow embeddings, which learns
-from it on the texts (one `keras-albert compress`). Each of the other presets is one
-`keras-albert finetune` of this model with LoRA, and contains only its difference from
-it: `..._sst2` (sentiment), `..._ner` (entities of WNUT17), `..._squad` (answers). They
-are written to `OUTPUT`; one without the option of its data is left out. After an
-interruption, the same command resumes. With `--small albert_small_en_uncased`, they are
-made from the released model.
+A sentence encoder becomes an ALBERT whose six layers share the weights of three, each
+with a low-rank difference, and whose embeddings are narrow. It learns from the encoder
+on the texts: one `keras-albert compress`, six minutes on a GPU. Each of the other
+presets is one `keras-albert finetune` of this model with LoRA, and contains only its
+difference from it: `..._sst2` (sentiment), `..._ner` (entities of WNUT17), `..._squad`
+(answers). They are written to `OUTPUT`; one without the option of its data is left out.
+After an interruption, the same command resumes. With `--small albert_small_en_uncased`,
+they are made from the released model.
 
-On processors with instructions for bfloat16, `--precision mixed_bfloat16` is twice as
-fast. Text files, plain or gzip, contain one paragraph per line.
+`--precision mixed_bfloat16` is several times as fast on a GPU, and twice on a CPU with
+instructions for it. Without a GPU, pass fewer `--steps` of fewer `--batch-tokens`. Text
+files, plain or gzip, contain one paragraph per line.
 """
 
 import argparse
@@ -21,6 +23,7 @@ import csv
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 from keras_albert_cli.loading import loading
 from keras_albert_cli.number_types import whole_number
@@ -80,11 +83,22 @@ def questions(source: Path, output: Path) -> list[Path]:
     return written
 
 
-# By the end of its name: the task, what writes its files, epochs and a longest row.
-FINE_TUNED: dict[str, tuple[str, Callable[[Path, Path], list[Path]], int, int]] = {
-    "sst2": ("classification", sentiment, 3, 128),
-    "ner": ("token-classification", entities, 10, 128),
-    "squad": ("question-answering", questions, 5, 384),
+class FineTuned(NamedTuple):
+    """How a preset is made of the small model."""
+
+    task: str
+    write_files: Callable[[Path, Path], list[Path]]
+    epochs: int
+    max_length: int
+    learning_rate: float
+    batch_size: int = 32
+
+
+# By the end of the name.
+FINE_TUNED = {
+    "sst2": FineTuned("classification", sentiment, 3, 128, 3e-4),
+    "ner": FineTuned("token-classification", entities, 8, 128, 7e-4),
+    "squad": FineTuned("question-answering", questions, 4, 384, 6e-4, 16),
 }
 
 
@@ -96,10 +110,12 @@ def main() -> None:
     parser.add_argument("encoder", nargs="?", help="a sentence encoder: the teacher")
     parser.add_argument("--texts", nargs="+", default=[], help="files")
     parser.add_argument("--small", help="a finished model, instead of an encoder")
-    parser.add_argument("--steps", type=whole_number(), default=12000)
-    parser.add_argument("--embedding-dim", type=whole_number(), default=84)
+    parser.add_argument("--steps", type=whole_number(), default=2132)
+    parser.add_argument("--batch-tokens", type=whole_number(), default=32768)
+    parser.add_argument("--workers", type=whole_number(), default=6)
+    parser.add_argument("--embedding-dim", type=whole_number(), default=128)
     parser.add_argument("--epochs", type=whole_number(), help="not those of each task")
-    parser.add_argument("--rank", type=whole_number(), default=16, help="of LoRA")
+    parser.add_argument("--rank", type=whole_number(), default=64, help="of LoRA")
     parser.add_argument("--precision", default="float32")
     parser.add_argument("--output", type=Path, default=Path("runs/albert_small"))
     for name in FINE_TUNED:
@@ -112,27 +128,37 @@ def main() -> None:
     output.mkdir(parents=True, exist_ok=True)
     known = stories()
     how = ("--precision", arguments.precision, "--language", "en")
+    how += ("--license", "apache-2.0")
     small = arguments.small or output / NAME
     if not arguments.small and not small.is_dir():
         run = output / "run"
         if not (run / "preset").is_dir():
             command(
                 *("compress", arguments.encoder, run, "--task", "AlbertMaskedLM"),
-                *("--layers", 4, "--embedding-dim", arguments.embedding_dim),
+                *("--groups", 3, "--embedding-dim", arguments.embedding_dim),
+                *("--adapter-rank", 8, *how),
                 *("--texts", *arguments.texts, "--steps", arguments.steps),
-                *("--batch-tokens", 1536, "--license", "apache-2.0", *how),
+                *("--batch-tokens", arguments.batch_tokens),
+                *("--learning-rate", 1e-3, "--workers", arguments.workers),
             )
         release(run / "preset", small, known[NAME])
-    for name, (task, write_files, epochs, length) in FINE_TUNED.items():
+    for name, preset in FINE_TUNED.items():
         source, target = getattr(arguments, name), output / f"{NAME}_{name}"
         if source is None or target.is_dir():
             continue
-        train, dev = write_files(source, output)
+        train, dev = preset.write_files(source, output)
         if not (output / name / "preset").is_dir():
             command(
-                *("finetune", task, "--preset", small, "--train", train, "--dev", dev),
-                *("--output", output / name, "--lora", arguments.rank, "--difference"),
-                *("--epochs", arguments.epochs or epochs, "--max-length", length, *how),
+                *("finetune", preset.task, "--preset", small, "--train", train),
+                *("--dev", dev, "--output", output / name, "--difference"),
+                *(
+                    "--lora",
+                    arguments.rank,
+                    "--epochs",
+                    arguments.epochs or preset.epochs,
+                ),
+                *("--max-length", preset.max_length, "--batch-size", preset.batch_size),
+                *("--learning-rate", preset.learning_rate, *how),
             )
         release(output / name / "preset", target, known[target.name], NAME)
     print(f"the models: {', '.join(sorted(x.name for x in output.glob(NAME + '*')))}")

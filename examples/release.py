@@ -23,7 +23,8 @@ def command(*arguments: object) -> None:
 def release(preset: Path, target: Path, story: str, base: str | None = None) -> None:
     """Copy a preset with float16 weights, and replace the last part of its card.
 
-    `base` is the released name of the preset that it differs from.
+    The policy that it was trained with becomes float32's. `base` is the released name
+    of the preset that it differs from.
     """
     with preset_directory(target) as directory:
         shutil.copytree(preset, directory, dirs_exist_ok=True)
@@ -31,6 +32,10 @@ def release(preset: Path, target: Path, story: str, base: str | None = None) -> 
             path.unlink()
             with h5py.File(preset / path.name) as old, h5py.File(path, "w") as new:
                 copy_half(old, new)
+        for path in directory.glob("*.json"):
+            text = path.read_text(encoding="utf-8")
+            text = text.replace('"mixed_bfloat16"', '"float32"')
+            path.write_text(text, encoding="utf-8")
         if base is not None:
             known = json.loads((directory / "base.json").read_text(encoding="utf-8"))
             known["base_model_name_or_path"] = base

@@ -62,8 +62,14 @@ BUILTIN_PRESETS = {
             for version in (1, 2)
             for _, size, _, parameters in _KERAS_HUB
         ),
-        # The bundled small model, made by `examples/albert_tiny.py`.
+        # In the package, made by `examples/albert_tiny.py` and `albert_small.py`.
         BuiltinPreset("albert_tiny_en_uncased", None, "tiny", 1, parameters=3_514_624),
+        *(
+            BuiltinPreset(
+                f"albert_small_en_uncased{use}", None, "small", 1, parameters=9_855_360
+            )
+            for use in ("", "_sst2", "_ner")
+        ),
     )
 }
 

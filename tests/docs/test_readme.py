@@ -105,11 +105,13 @@ def test_the_table_of_presets_has_the_sizes_of_the_code(picture):
         parameters, megabytes, *numbers = cells.replace(",", "").split(" | ")
         preset = BUILTIN_PRESETS[name]
         if preset.handle is None:
-            sizes = AlbertBackbone.from_preset(name).get_config()
+            backbone = AlbertBackbone.from_preset(name)
+            sizes = backbone.get_config()
+            assert int(parameters) == num_parameters(backbone)
         else:
             sizes = architecture(preset.size)
             assert megabytes == f"{4 * int(parameters) / 1e6:.0f}"
-        assert int(parameters) == picture.count_parameters(**sizes)
+            assert int(parameters) == picture.count_parameters(**sizes)
         names = ("num_layers", "hidden_dim", "num_heads")
         assert [int(number) for number in numbers[:3]] == [sizes[x] for x in names]
 
@@ -133,14 +135,14 @@ def test_each_format_names_the_tests_that_prove_it():
     assert formats <= tested
 
 
-def test_the_card_of_the_small_model_counts_its_parameters(picture):
-    card = ROOT / "keras_albert/presets/albert_tiny_en_uncased/README.md"
-    page = ROOT / "docs/checkpoints.md"
-    masked_lm = AlbertMaskedLM.from_preset("albert_tiny_en_uncased")
-    for path in (card, page):
-        text = path.read_text(encoding="utf-8")
-        for model in (masked_lm, masked_lm.backbone):
-            assert f"{num_parameters(model):,}" in text
+@pytest.mark.parametrize("size", ["tiny", "small"])
+def test_the_card_of_a_model_counts_its_parameters(size):
+    name = f"albert_{size}_en_uncased"
+    card = ROOT / f"keras_albert/presets/{name}/README.md"
+    masked_lm = AlbertMaskedLM.from_preset(name)
+    assert f"{num_parameters(masked_lm):,}" in card.read_text(encoding="utf-8")
+    page = (ROOT / "docs/checkpoints.md").read_text(encoding="utf-8")
+    assert f"| `{name}` | {num_parameters(masked_lm.backbone):,} |" in page
 
 
 def read_project():
