@@ -21,19 +21,21 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = {"keras_albert", "keras_albert_cli"}
 # What is easily left out of a wheel: files that are no modules.
-_PRESET = ("README.md", "config.json", "preprocessor.json", "task.json")
-_PRESET += ("task.weights.h5", "tokenizer.json")
+_PRESET = ("README.md", "config.json", "metadata.json", "preprocessor.json")
+_PRESET += ("task.json", "task.weights.h5", "tokenizer.json")
+_DIFFERENCE = ("difference.safetensors", "base.json", "learning_curve.png")
+_WEIGHTS, _ASSETS = "model.weights.h5", "assets/tokenizer/vocabulary"
 REQUIRED = {
     "keras_albert/py.typed",
     *(
         f"keras_albert/presets/albert_{name}_en_uncased{use}/{file}"
-        for name, use, weights in (
-            ("tiny", "", ("model.weights.h5", "assets/tokenizer/vocabulary.spm")),
-            ("small", "", ("model.weights.h5", "assets/tokenizer/vocabulary.txt")),
-            ("small", "_sst2", ("difference.safetensors", "base.json")),
-            ("small", "_ner", ("difference.safetensors", "base.json")),
+        for name, use, files in (
+            ("tiny", "", (_WEIGHTS, f"{_ASSETS}.spm", "curve.png")),
+            ("small", "", (_WEIGHTS, f"{_ASSETS}.txt", "compression.png")),
+            ("small", "_sst2", _DIFFERENCE),
+            ("small", "_ner", _DIFFERENCE),
         )
-        for file in (*_PRESET, *weights)
+        for file in (*_PRESET, *files)
     ),
 }
 _EXAMPLE = """

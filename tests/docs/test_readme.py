@@ -111,6 +111,8 @@ def test_the_table_of_presets_has_the_sizes_of_the_code(picture):
         else:
             sizes = architecture(preset.size)
             assert megabytes == f"{4 * int(parameters) / 1e6:.0f}"
+        # The picture is of models whose layers are all alike.
+        if sizes.get("num_groups", 1) == 1:
             assert int(parameters) == picture.count_parameters(**sizes)
         names = ("num_layers", "hidden_dim", "num_heads")
         assert [int(number) for number in numbers[:3]] == [sizes[x] for x in names]
@@ -139,10 +141,12 @@ def test_each_format_names_the_tests_that_prove_it():
 def test_the_card_of_a_model_counts_its_parameters(size):
     name = f"albert_{size}_en_uncased"
     card = ROOT / f"keras_albert/presets/{name}/README.md"
+    page = ROOT / "docs/checkpoints.md"
     masked_lm = AlbertMaskedLM.from_preset(name)
-    assert f"{num_parameters(masked_lm):,}" in card.read_text(encoding="utf-8")
-    page = (ROOT / "docs/checkpoints.md").read_text(encoding="utf-8")
-    assert f"| `{name}` | {num_parameters(masked_lm.backbone):,} |" in page
+    for path in (card, page):
+        text = path.read_text(encoding="utf-8")
+        for model in (masked_lm, masked_lm.backbone):
+            assert f"{num_parameters(model):,}" in text
 
 
 def read_project():
