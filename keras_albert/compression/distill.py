@@ -127,8 +127,9 @@ def distill(
         learning_rate: float. The peak; it rises for a tenth of the steps, and falls to
             0. Defaults to `4e-4`.
         seed: int. Seed of the passages, the masks and the order. Defaults to `0`.
-        workers: int. The processes that draw and tokenize passages; `1` is this one.
-            A GPU needs about four. The result is the same. Defaults to `1`.
+        workers: int. Number of processes that draw and tokenize passages; with `1`,
+            the current process does. Four to six keep a GPU busy. The result does not
+            depend on it. Defaults to `1`.
         verbose: As in `fit`. Defaults to `"auto"`.
 
     Returns:
@@ -192,7 +193,8 @@ def distill(
         with _folder(output) as folder, _dropout_of(student, not reads_texts):
             return _train(student, lesson, folder, identity, learning_rate, verbose)
     finally:
-        lesson.close()
+        if lesson.workers is not None:
+            lesson.workers.close()
         pooler.trainable = is_trained
 
 
@@ -207,7 +209,7 @@ class Lesson:
     epoch: int
     warm_up: int
     digest: str
-    close: Callable[[], None] = lambda: None
+    workers: SpanWorkers | None = None
 
 
 def squared_error(true: Any, predicted: Any) -> Any:
@@ -359,17 +361,17 @@ def _lesson_of_texts(
             weights["masked_lm"] = mean_one(spans.masked.weights)
         return x, y, weights
 
-    ahead = SpanWorkers(spans, workers) if workers > 1 else None
-    draw = ahead.read if ahead else spans.read
+    processes = SpanWorkers(spans, workers) if workers > 1 else None
+    reader = processes or spans
     return Lesson(
-        read=lambda number: make(draw(number)),
+        read=lambda number: make(reader.read(number)),
         outputs=outputs,
         losses=losses,
         held_out=_Batches([make(held_out.held_out(_HELD_OUT_ROWS, _HELD_OUT_LENGTH))]),
         epoch=0,
         warm_up=3 * len(spans.lengths),
         digest=digest([len(texts), *spans.held_out(100, max_length).texts]),
-        close=ahead.close if ahead else lambda: None,
+        workers=processes,
     )
 
 
@@ -592,7 +594,8 @@ def _folder(output: str | Path | RunFolder | None) -> Iterator[RunFolder]:
 
 @contextmanager
 def _dropout_of(task: Any, is_on: bool) -> Iterator[None]:
-    """Turn the dropout of a task off, in a block: passages are too many to overfit."""
+    """Disable a task's dropout in a block, unless `is_on`."""
+    # Passages are hardly ever read twice, so there is nothing to overfit.
     rates = [
         (layer, name, rate)
         for layer in ([] if is_on else all_layers(task))
