@@ -147,16 +147,12 @@ def main() -> None:
         if source is None or target.is_dir():
             continue
         train, dev = preset.write_files(source, output)
+        epochs = arguments.epochs or preset.epochs
         if not (output / name / "preset").is_dir():
             command(
                 *("finetune", preset.task, "--preset", small, "--train", train),
                 *("--dev", dev, "--output", output / name, "--difference"),
-                *(
-                    "--lora",
-                    arguments.rank,
-                    "--epochs",
-                    arguments.epochs or preset.epochs,
-                ),
+                *("--lora", arguments.rank, "--epochs", epochs),
                 *("--max-length", preset.max_length, "--batch-size", preset.batch_size),
                 *("--learning-rate", preset.learning_rate, *how),
             )

@@ -162,7 +162,7 @@ output (path): a new directory
 --batch-tokens (count = 4096): tokens of --texts in a batch
 --batch-size (batch_size = 32): examples of --train in a batch
 --max-length (tokens = 128): tokens of the longest passage of --texts
---workers N (count = 1): processes that prepare --texts; a GPU needs about four
+--workers N (count = 1): processes that prepare --texts; four to six keep a GPU busy
 {_PRECISION}
 --seed (seed = 0):
 [model card]
