@@ -1,7 +1,10 @@
 """How processes on this machine find each other, on each backend."""
 
 import json
+import os
 import socket
+import subprocess
+import sys
 
 import keras
 
@@ -35,3 +38,26 @@ def environments(processes):
                 "MASTER_ADDR": "127.0.0.1",
                 "MASTER_PORT": hosts[0].rpartition(":")[2],
             }
+
+
+def start(module, arguments, **variables):
+    """Start a module in as many processes as there are lists of arguments."""
+    given = list(arguments)
+    return [
+        subprocess.Popen(
+            [sys.executable, "-m", module, *map(str, each)],
+            env=os.environ | variables | environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for each, environment in zip(given, environments(len(given)), strict=True)
+    ]
+
+
+def finish(running, timeout=300):
+    """Wait for processes to succeed, and return what each printed."""
+    printed = [process.communicate(timeout=timeout)[0] for process in running]
+    ended = [process.returncode for process in running]
+    assert not any(ended), "\n".join(text[-3000:] for text in printed)
+    return printed

@@ -25,6 +25,7 @@ from keras_albert.presets.checkpoint import open_checkpoint
 from keras_albert.presets.handles import local_directory
 from keras_albert.tasks.base.other_backbone import with_backbone
 from keras_albert.tasks.base.task import AlbertTask
+from keras_albert.tasks.distribution.processes import refuse_processes
 from keras_albert.text import AlbertTextEmbedderPreprocessor
 from keras_albert.training.model_card import (
     ON_CARD,
@@ -51,6 +52,7 @@ Scores = dict[str, float]
 
 def run(arguments: argparse.Namespace) -> None:
     """Run the command."""
+    refuse_processes("`keras-albert compress`")
     with resumable_run(arguments.output) as folder:
         _run(arguments, folder)
 

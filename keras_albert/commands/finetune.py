@@ -28,15 +28,16 @@ from keras_albert.commands.tasks import (
 )
 from keras_albert.layers.transformer_block import DENSE_LAYERS
 from keras_albert.tasks.base.task import AlbertTask
+from keras_albert.tasks.inputs.batch_padding import take_rows
 from keras_albert.tasks.inputs.batches import LengthBatches
 from keras_albert.tasks.inputs.model_input import as_dataset, make_batches
 from keras_albert.tasks.inputs.tables import RawData
 from keras_albert.tasks.optimizers import default_learning_rate, default_optimizer
 from keras_albert.tasks.recipes import recipe
 from keras_albert.text import AlbertTokenizer, train_vocabulary
+from keras_albert.training.devices import devices_of_processes
 from keras_albert.training.model_card import ON_CARD
 from keras_albert.training.recorder import (
-    OneDevice,
     StopSignals,
     TrainingRecorder,
     resumable_fit,
@@ -48,6 +49,7 @@ from keras_albert.training.run_folder import (
     digest,
 )
 from keras_albert.types import Batch
+from keras_albert.utils.environment import versions
 
 # The model without a preset; trains in minutes on a CPU.
 SMALL: dict[str, Any] = {
@@ -139,8 +141,11 @@ def train_task(
     identity: dict[str, Any],
     checkpoint: TrainingCheckpoint | None,
     console: Console,
+    devices: Any,
 ) -> TrainingRecorder:
     """Train to the end, from the checkpoint if there is one."""
+    # Each takes its rows of all batches.
+    task.processes = devices.processes
     width = task.backbone.hidden_dim
     how = None if arguments.recipe is None else recipe(arguments.recipe)
     batch_size = arguments.batch_size or (how.batch_size if how else _BATCH_SIZE)
@@ -165,11 +170,11 @@ def train_task(
         optimizer = default_optimizer(rate, steps)
     task.compile(optimizer=optimizer)
     optimizer.build(task.trainable_variables)
-    read = _reader(batches)
+    read = _reader(task, batches)
     with StopSignals() as stop:
         recorder = TrainingRecorder(
             folder,
-            OneDevice(),
+            devices,
             stop,
             identity,
             seed=arguments.seed,
@@ -188,21 +193,27 @@ def train_task(
                 f"going on after {len(recorder.rows)} epochs, at step "
                 f"{recorder.done:,} of {steps:,}"
             )
-        resumable_fit(task, recorder, read, validation_data=held_out)
+        quiet = {} if devices.is_chief else {"verbose": 0}
+        resumable_fit(task, recorder, read, validation_data=held_out, **quiet)
     return recorder
 
 
-def _reader(batches: LengthBatches) -> Callable[[int], Batch]:
-    """Return a function from the number of a batch in the run to the batch."""
+def _reader(task: AlbertTask, batches: LengthBatches) -> Callable[[int], Batch]:
+    """Return a function from the number of a batch in the run to this process' rows."""
     # A thread reads ahead, possibly into the next epoch.
     of_epoch = lru_cache(maxsize=2)(batches.of_epoch)
 
     def read(number: int) -> Batch:
         epoch, index = divmod(number, len(batches))
-        return of_epoch(epoch)[index]
+        return take_rows(task, of_epoch(epoch)[index])
 
     return read
 
+
+_SAME_FILES = (
+    "Start the same command on copies of the same files, with an output directory that "
+    "all of them see."
+)
 
 # The locations of files and the card do not affect the result.
 _NOT_COMPARED = ("output", "train", "dev", *ON_CARD)
@@ -210,11 +221,15 @@ _NOT_COMPARED = ("output", "train", "dev", *ON_CARD)
 
 def run(arguments: argparse.Namespace) -> None:
     """Run the command."""
-    with resumable_run(arguments.output) as folder:
-        _run(arguments, folder, plain_console())
+    # Before anything runs on the backend.
+    devices = devices_of_processes()
+    with resumable_run(arguments.output, devices.is_chief) as folder, devices.scope():
+        _run(arguments, folder, plain_console(quiet=not devices.is_chief), devices)
 
 
-def _run(arguments: argparse.Namespace, folder: RunFolder, console: Console) -> None:
+def _run(
+    arguments: argparse.Namespace, folder: RunFolder, console: Console, devices: Any
+) -> None:
     known = TASKS[arguments.task]
     if not folder.last.is_file():
         folder.check_unfinished()
@@ -226,18 +241,29 @@ def _run(arguments: argparse.Namespace, folder: RunFolder, console: Console) -> 
     keras.utils.set_random_seed(arguments.seed)
     task = build_task(known, train, arguments)
     identity = _identity(arguments, task)
+    if devices.processes is not None:
+        devices.processes.check_same({"versions": versions()})
+        devices.processes.check_same({"files or options": identity}, _SAME_FILES)
     checkpoint = folder.open(identity)
+    # The first process writes once all have looked.
+    devices.barrier()
+    if folder.preset.exists() and not devices.is_chief:
+        return
     if folder.preset.exists():
         # The run was interrupted during cleanup.
         folder.tidy_up()
         console.print(f"model: {folder.preset}", soft_wrap=True)
         return
     recorder = train_task(
-        *(known, task, train, dev, arguments), *(folder, identity, checkpoint, console)
+        *(known, task, train, dev, arguments),
+        *(folder, identity, checkpoint, console, devices),
     )
     recorder.load_best(task)
     settings = {name: x for name, x in vars(arguments).items() if name != "output"}
     report, rows = known.report(task, dev), recorder.rows
+    if not devices.is_chief:
+        devices.barrier()
+        return
     contents = report.to_dict() | {"epochs": rows, "settings": settings}
     plots = draw(folder.path, report, rows)
     base = arguments.preset if arguments.difference else None
@@ -247,6 +273,7 @@ def _run(arguments: argparse.Namespace, folder: RunFolder, console: Console) -> 
     folder.tidy_up()
     _show(console, report)
     print_results(folder, plots)
+    devices.barrier()
 
 
 def _identity(arguments: argparse.Namespace, task: AlbertTask) -> dict[str, Any]:

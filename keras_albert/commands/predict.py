@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import zipfile
+from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -20,7 +21,13 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from keras_albert import tasks
-from keras_albert.commands.answer_file import FORMATS, Answer, AnswerFile, AnswerLines
+from keras_albert.commands.answer_file import (
+    FORMATS,
+    Answer,
+    AnswerFile,
+    AnswerLines,
+    to_json,
+)
 from keras_albert.commands.files import FileRows, InputColumns, Row
 from keras_albert.commands.report import RESUME, given_options
 from keras_albert.commands.tasks import Columns, known_task
@@ -28,10 +35,12 @@ from keras_albert.conversion.task_classes import load_task
 from keras_albert.serving.saved_model.export import served_versions
 from keras_albert.tasks.base.task import AlbertTask
 from keras_albert.tasks.classification.early_exit import read_exit_rule
+from keras_albert.tasks.distribution.processes import Processes
 from keras_albert.tasks.inputs.preprocessed_inputs import ID_NAMES
 from keras_albert.tasks.table import TASKS
 from keras_albert.text.packing import pack_all
-from keras_albert.utils.environment import check_packages
+from keras_albert.training.devices import devices_of_processes
+from keras_albert.utils.environment import check_packages, versions
 from keras_albert_cli.loading import hidden_messages
 
 
@@ -400,26 +409,50 @@ _BATCHES_AT_ONCE = 16
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Run the command."""
-    rows = FileRows(arguments.file)
-    if arguments.output is None:
+    """Run the command; several processes share the rows, and the first one writes."""
+    devices = devices_of_processes()
+    processes, rows = devices.processes, FileRows(arguments.file)
+    if processes is not None:
+        settings = _settings(arguments)
+        # Copies of files have times of their own.
+        same = {k: x for k, x in settings.items() if not k.startswith("change of")}
+        processes.check_same({"versions": versions(), "files or options": same})
+    if not devices.is_chief:
+        done = int(processes.gather([0.0])[0][0])
+        deque(_answers(arguments, rows, done, processes), maxlen=0)
+    elif arguments.output is None:
+        _tell_done(processes, 0)
         lines = AnswerLines(arguments.to or FORMATS[0])
-        for answers in _answers(arguments, rows, 0):
+        for answers in _answers(arguments, rows, 0, processes):
             sys.stdout.buffer.write(lines.encode(answers))
             sys.stdout.buffer.flush()
-        return
+    else:
+        _write_file(arguments, rows, processes)
+
+
+def _write_file(
+    arguments: argparse.Namespace, rows: FileRows, processes: Processes | None
+) -> None:
+    """Write the predictions to a file, after those of an interrupted run."""
     file = AnswerFile(arguments.output, _format(arguments), _settings(arguments))
     with file:
         if file.done:
             print(f"going on after {file.done:,} rows", file=sys.stderr)
+        _tell_done(processes, file.done)
+        answers = _answers(arguments, rows, file.done, processes)
         try:
-            for answers in _watched(_answers(arguments, rows, file.done), rows):
-                file.write(answers)
+            for part in _watched(answers, rows):
+                file.write(part)
         except KeyboardInterrupt as stop:
             stop.add_note(RESUME)
             raise
         file.finish()
     print(arguments.output, file=sys.stderr)
+
+
+def _tell_done(processes: Processes | None, done: int) -> None:
+    if processes is not None:
+        processes.gather([float(done)])
 
 
 def _format(arguments: argparse.Namespace) -> str:
@@ -453,9 +486,13 @@ def _size_and_time(name: str, path: Path) -> dict[str, int]:
 
 
 def _answers(
-    arguments: argparse.Namespace, rows: FileRows, done: int
+    arguments: argparse.Namespace,
+    rows: FileRows,
+    done: int,
+    processes: Processes | None = None,
 ) -> Iterator[list[dict[str, Any]]]:
     """Predict for the rows after those that are done, in parts."""
+    count = 1 if processes is None else processes.count
     predictor = open_predictor(
         arguments.model,
         arguments.batch_size,
@@ -470,8 +507,10 @@ def _answers(
             return
         columns = InputColumns(rows, predictor.inputs, asked)
         left = ((rows.line, row) for row in islice(rows, done, None))
-        while part := list(islice(left, arguments.batch_size * _BATCHES_AT_ONCE)):
-            yield _ask(predictor, columns, part, rows.path)
+        size = arguments.batch_size * _BATCHES_AT_ONCE * count
+        while part := list(islice(left, size)):
+            ask = partial(_ask, predictor, columns, path=rows.path)
+            yield ask(part) if processes is None else _ask_all(ask, part, processes)
 
 
 def _ask(
@@ -483,6 +522,27 @@ def _ask(
     except ValueError as error:
         msg = f"{path}, in lines {rows[0][0]} to {rows[-1][0]}: {error}"
         raise ValueError(msg) from error
+
+
+def _ask_all(
+    ask: Callable[[list[tuple[int, Row]]], list[dict[str, Any]]],
+    rows: list[tuple[int, Row]],
+    processes: Processes,
+) -> list[dict[str, Any]]:
+    """Let each process predict for some rows, and return all predictions."""
+    size = -(-len(rows) // processes.count)
+    own = rows[processes.index * size :][:size]
+    try:
+        answers: Any = ask(own) if own else []
+    except ValueError as error:
+        # All raise it: the others would wait.
+        answers = str(error)
+    content = json.dumps(to_json(answers)).encode()
+    found = [json.loads(each) for each in processes.gather_bytes(content)]
+    for each in found:
+        if isinstance(each, str):
+            raise ValueError(each)
+    return [answer for each in found for answer in each]
 
 
 def _watched(

@@ -3,7 +3,7 @@
 import argparse
 import importlib.util
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,6 @@ import numpy.typing as npt
 from rich.console import Console
 
 from keras_albert.tasks.base.task import AlbertTask
-from keras_albert.tasks.distribution.strategy import check_processes
 from keras_albert.tasks.table import TaskRow
 from keras_albert.training.model_card import (
     ON_CARD,
@@ -33,10 +32,10 @@ from keras_albert.utils.environment import new_figure, versions
 RESUME = "run the same command to resume"
 
 
-def plain_console() -> Console:
+def plain_console(quiet: bool = False) -> Console:
     """Return a console that prints names of files and classes as they are."""
     # Rich would read "[red]" as a style, and ":cat:" as an emoji.
-    return Console(markup=False, emoji=False)
+    return Console(markup=False, emoji=False, quiet=quiet)
 
 
 def given_options(
@@ -49,12 +48,12 @@ def given_options(
 
 
 @contextmanager
-def resumable_run(output: Path) -> Iterator[RunFolder]:
+def resumable_run(output: Path, is_chief: bool = True) -> Iterator[RunFolder]:
     """Lock the directory of a run; if it is stopped, say how to resume it."""
-    check_processes("training")
     folder = RunFolder(output)
     try:
-        with folder.locked():
+        # Other processes of the same run do not write.
+        with folder.locked() if is_chief else nullcontext():
             yield folder
     except KeyboardInterrupt as stop:
         stop.add_note(RESUME)

@@ -25,7 +25,7 @@ from keras_albert.layers.heads import masked_mean
 from keras_albert.tasks.base.losses_and_metrics import TokenAccuracy
 from keras_albert.tasks.base.predict_function import compile_function
 from keras_albert.tasks.base.task import AlbertTask
-from keras_albert.tasks.distribution.strategy import check_processes
+from keras_albert.tasks.distribution.processes import refuse_processes
 from keras_albert.tasks.inputs.batches import LengthBatches
 from keras_albert.tasks.inputs.model_input import make_batches, unpack_validation
 from keras_albert.tasks.inputs.tables import RawData
@@ -158,7 +158,7 @@ def distill(
         >>> sorted(curve[-1])[:3]
         ['cosines_loss', 'epoch', 'hidden_loss']
     """
-    check_processes("training")
+    refuse_processes("`distill`")
     _check_models(student, teacher)
     _check_numbers(hours, steps, batch_tokens, batch_size, max_length, learning_rate)
     check_positive(workers=workers)

@@ -8,7 +8,6 @@ import numpy as np
 
 from keras_albert.backbone.albert_backbone import AlbertBackbone
 from keras_albert.pretraining.config import PretrainingConfig
-from keras_albert.pretraining.devices import mean_over_processes
 from keras_albert.pretraining.lamb import Lamb
 from keras_albert.tasks.base.losses_and_metrics import TokenAccuracy
 from keras_albert.tasks.base.task import AlbertTask
@@ -23,7 +22,6 @@ from keras_albert.text.tasks.masked_lm import (
     AlbertPretrainerPreprocessor,
 )
 from keras_albert.text.tokenizer.albert_tokenizer import AlbertTokenizer
-from keras_albert.types import Tensor
 
 # Paths of variables that AdamW updates instead of Muon, as it always does vectors.
 _OUTSIDE_OF_BLOCKS = "^(?!.*encoder/)"
@@ -76,14 +74,7 @@ def compile_pretrainer(task: AlbertTask, config: PretrainingConfig) -> None:
 
 
 class RunOptimizer:
-    """An optimizer for several calls of `fit` and processes of PyTorch, as a mixin."""
-
-    def apply(
-        self, grads: Sequence[Tensor], trainable_variables: Sequence[Any] | None = None
-    ) -> None:
-        """Update variables by the mean of the gradients of all processes."""
-        grads = mean_over_processes(grads)
-        super().apply(grads, trainable_variables)  # type: ignore[misc]
+    """An optimizer for several calls of `fit`, as a mixin."""
 
     def finalize_variable_values(self, var_list: Sequence[Any]) -> None:
         """Keep the weights: Keras would set them to their average after each `fit`."""

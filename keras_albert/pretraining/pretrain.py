@@ -14,7 +14,6 @@ from keras_albert.pretraining.dataset import (
     Stage,
     read_stages,
 )
-from keras_albert.pretraining.devices import choose_devices
 from keras_albert.pretraining.model import (
     build_pretrainer,
     compile_pretrainer,
@@ -24,6 +23,7 @@ from keras_albert.pretraining.model import (
 )
 from keras_albert.pretraining.run import PretrainingRecorder, finish_run, judge_best
 from keras_albert.tasks.base.task import AlbertTask
+from keras_albert.training.devices import choose_devices
 from keras_albert.training.recorder import StopSignals, resumable_fit
 from keras_albert.training.run_folder import RunFolder
 from keras_albert.types import Batch

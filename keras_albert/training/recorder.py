@@ -177,7 +177,6 @@ class TrainingRecorder(keras.callbacks.Callback):
 
     def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
         """Seed PyTorch by the number of the batch."""
-        self.devices.begin_batch(self.model)
         if keras.config.backend() != "torch":
             return
         import torch  # noqa: PLC0415  (it is the backend)
@@ -189,7 +188,6 @@ class TrainingRecorder(keras.callbacks.Callback):
 
     def on_train_batch_end(self, batch: int, logs: dict[str, float]) -> None:
         """Count a batch, and write a checkpoint if one is due."""
-        self.devices.end_batch(self.model, logs)
         self.done += 1
         if not math.isfinite(logs["loss"]):
             raise self._not_finite("The loss is infinite or NaN")
@@ -367,14 +365,18 @@ class OneDevice:
     shard = 0
     num_shards = 1
 
-    # Those with which `sum` and `barrier` communicate.
+    # Those that train together, if there are several.
     num_processes = 1
+    processes: Any = None
 
     # The devices of this process that a batch is split among.
     num_replicas = 1
 
     # Whether this process writes files and shows progress.
     is_chief = True
+
+    # Whether all batches of a run have as many rows and columns.
+    has_one_shape = True
 
     def scope(self) -> AbstractContextManager[Any]:
         """Return the context in which the model is built and trained."""
@@ -384,12 +386,6 @@ class OneDevice:
         """Set up the training of a compiled model, before its state is restored."""
         # Keras would take a batch for the metrics that is then not trained on.
         build_metrics(model, batch)
-
-    def begin_batch(self, model: Any) -> None:
-        """Prepare for a batch; called before each."""
-
-    def end_batch(self, model: Any, logs: dict[str, Any]) -> None:
-        """Complete the metrics of a batch, and the logs; called after each."""
 
     def batches(self, batches: Iterator[Batch], example: Batch) -> Any:
         """Convert the endless batches of this process to an input of `fit`."""
@@ -418,7 +414,10 @@ class OneDevice:
 
     def sum(self, numbers: list[float]) -> list[float]:
         """Return the sums of each number over all processes, which all call it."""
+        if self.num_processes > 1:
+            numbers = self.processes.sum(numbers)
         return numbers
 
     def barrier(self) -> None:
         """Wait for all processes."""
+        self.sum([0.0])

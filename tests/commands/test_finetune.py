@@ -26,13 +26,6 @@ def arguments(file, output, **options):
     return ["classification", *(part for flag in flags for part in flag)]
 
 
-def test_is_refused_in_one_of_several_processes(run, file, tmp_path, monkeypatch):
-    monkeypatch.setenv("WORLD_SIZE", "2")
-    with pytest.raises(ValueError, match="one of 2 processes"):
-        run(*arguments(file, tmp_path / "run"))
-    assert not (tmp_path / "run").exists()
-
-
 def test_writes_a_model_a_report_and_plots(run, file, tmp_path, capsys):
     output = tmp_path / "run"
     run(*arguments(file, output, learning_rate=0.01))

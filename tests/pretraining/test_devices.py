@@ -12,10 +12,10 @@ import pytest
 from benchmarks.lower_step import lower_training_step
 from keras_albert import AlbertBackbone, AlbertPretrainer
 from keras_albert.pretraining import PretrainingConfig, pretrain
-from keras_albert.pretraining.devices import choose_devices
 from keras_albert.pretraining.model import compile_pretrainer
+from keras_albert.training.devices import choose_devices
 from keras_albert.training.run_folder import RunFolder, TrainingCheckpoint
-from tests.several_processes import BACKEND, environments
+from tests.several_processes import BACKEND, environments, finish
 
 SPEEDS = ("examples/s", "tokens/s", "seconds")
 
@@ -50,11 +50,6 @@ def start(given, path, processes):
         )
         for each in each_of
     ]
-
-
-def finish(running):
-    printed = [process.communicate(timeout=300)[0] for process in running]
-    assert not any(process.returncode for process in running), "\n".join(printed)
 
 
 def die(running):

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 from keras_albert.pretraining import PretrainingConfig, PretrainingData, model
-from keras_albert.pretraining.devices import choose_devices
 from keras_albert.pretraining.model import (
     build_pretrainer,
     compile_pretrainer,
     draw_depth,
     train_at_depths,
 )
+from keras_albert.training.devices import choose_devices
 from tests.one_backend import on_one_backend
 
 DEPTHS = (2, 1, 2, 1)

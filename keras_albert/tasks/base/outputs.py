@@ -12,7 +12,8 @@ import numpy.typing as npt
 
 from keras_albert.layers.attention import packing_inputs
 from keras_albert.tasks.distribution.model_state import restore_on_error
-from keras_albert.tasks.inputs.batch_padding import num_parts, pad_dataset
+from keras_albert.tasks.distribution.processes import spans_processes
+from keras_albert.tasks.inputs.batch_padding import num_parts, share_dataset, take_rows
 from keras_albert.tasks.inputs.batches import LengthBatches
 from keras_albert.tasks.inputs.datasets import call_and_reject_empty, num_steps
 from keras_albert.tasks.inputs.model_input import (
@@ -78,11 +79,13 @@ def predict_all(
         )
 
     def compute() -> Any:
-        if run_batch or num_parts() == 1 or has_ragged_outputs(task):
+        is_alone = num_parts() == 1 or spans_processes()
+        if run_batch or is_alone or has_ragged_outputs(task):
             return predict_batches(task, batches, run_batch, **kwargs)
         # Devices share each batch.
         with restore_on_error(task):
-            return check_nan(keras.Model.predict(task, pad_dataset(batches), **kwargs))
+            shared = share_dataset(task, batches, True)
+            return check_nan(keras.Model.predict(task, shared, **kwargs))
 
     outputs = call_and_reject_empty(compute, {"x": x})
     return batches.restore_order(outputs) if is_planned else outputs
@@ -102,8 +105,31 @@ def check_nan(outputs: Any) -> Any:
 
 def outputs_of(task: "AlbertTask", inputs: dict[str, Any]) -> Any:
     """Compute the outputs for one batch of ids."""
-    outputs = keras.tree.map_structure(_to_numpy, task.batch_outputs(inputs))
+    if spans_processes():
+        outputs = _compute_together(task, inputs)
+    else:
+        outputs = task.batch_outputs(inputs)
+    outputs = keras.tree.map_structure(_to_numpy, outputs)
     return check_nan(mask_outputs(task, inputs, outputs))
+
+
+def _compute_together(task: "AlbertTask", inputs: dict[str, Any]) -> Any:
+    """Compute the outputs for one batch, which all processes of JAX were given."""
+    import jax  # noqa: PLC0415  (it is the backend)
+    from jax.experimental import multihost_utils  # noqa: PLC0415
+
+    distribution: Any = keras.distribution.distribution()
+    (rows, *_), count = take_rows(task, (inputs,)), len(inputs["token_ids"])
+
+    def distribute(array: Any) -> Any:
+        layout = distribution.get_data_layout(array.shape).backend_layout
+        return jax.make_array_from_process_local_data(layout, array)
+
+    run = task.batch_outputs.current_function().run_batch
+    outputs = run({name: distribute(array) for name, array in rows.items()})
+    return keras.tree.map_structure(
+        lambda x: multihost_utils.process_allgather(x, tiled=True)[:count], outputs
+    )
 
 
 def predict_batches(

@@ -20,11 +20,14 @@ from keras_albert.tasks.distribution.model_state import (
     build_metrics_before_xla,
     restore_on_error,
 )
-from keras_albert.tasks.distribution.strategy import check_processes, refuse_sharded
+from keras_albert.tasks.distribution.processes import joined, together
+from keras_albert.tasks.distribution.strategy import refuse_sharded
 from keras_albert.tasks.inputs.batch_padding import (
     build_before,
+    counted_rows,
     pad_for_devices,
     unpad_batch,
+    without_mark,
 )
 from keras_albert.tasks.inputs.datasets import (
     call_and_reject_empty,
@@ -62,6 +65,9 @@ else:
     # and a base that is reached in two ways would be a cycle.
     _Task = object
 
+
+# Arguments of `fit` that every process must pass alike.
+_STEPS = ("initial_epoch", "steps_per_epoch", "validation_steps", "validation_freq")
 
 # Arguments that a subclass passes on to Keras and KerasHub.
 _MODEL_ARGUMENTS = {"inputs", "outputs", "name", "trainable", "compile"}
@@ -246,6 +252,7 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
         class_weight: Any = None,
         sample_weight: Any = None,
         shuffle: bool = True,
+        auto_shard: bool = True,
         **kwargs: Any,
     ) -> keras.callbacks.History:
         """Train on raw texts, or on preprocessed input.
@@ -283,6 +290,9 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
                 tagger also takes a list of one weight per word. Defaults to `None`.
             shuffle: bool. Whether to change the order in each epoch. Defaults to
                 `True`.
+            auto_shard: bool. Of several processes that train together, whether each is
+                given all data, and takes its rows of each batch, or a part of its own.
+                Defaults to `True`, all data.
             **kwargs: Other arguments of `keras.Model.fit`: `verbose`, `callbacks`,
                 `initial_epoch`, `steps_per_epoch`, ...
 
@@ -295,66 +305,74 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
                 examples, or the numbers of examples and targets differ; if a data set
                 is empty, or infinite, or an iterator for several epochs, and
                 `steps_per_epoch` is `None`; if a class weight is invalid; if the task
-                is not compiled; or in one of several processes, except under
-                `tf.distribute.MultiWorkerMirroredStrategy`.
+                is not compiled; or if one of several processes has other data, settings
+                or versions, or is not connected to the others.
         """
         # Before any text is read.
         self.check_compiled("fit")
-        check_processes("training", self.strategy)
         check_at_least(0, epochs=epochs)
-        first = kwargs.get("initial_epoch") or 0
-        with unchanged_on_error(self):
-            data = read_table(
-                self, x, y, sample_weight, Columns(text, label), batch_size
-            )
-            self.set_class_names(data.columns.class_names)
-            is_raw = not (is_dataset(data.x) or holds_ids(self, data.x))
-            if data.y is not None and is_raw:
-                # Before a split, so that names come from all of them, and errors name
-                # the row in `y`.
-                y = self.encode_targets(data.y)
-                data = data._replace(y=y, is_encoded=True)
-            targets, datasets = data.y, {"x": data.x}
-            held: RawData | None = None
-            if class_weight is not None:
-                kwargs["class_weight"] = self._read_class_weight(
-                    class_weight, data.sample_weight
+        options = [
+            *(batch_size, epochs, text, label, validation_split, validation_batch_size),
+            *(class_weight, shuffle, *map(kwargs.get, _STEPS)),
+        ]
+        given = (x, y, sample_weight, validation_data)
+        with together(self, auto_shard, given, options) as quiet:
+            kwargs = quiet | kwargs
+            first = kwargs.get("initial_epoch") or 0
+            with unchanged_on_error(self):
+                data = read_table(
+                    self, x, y, sample_weight, Columns(text, label), batch_size
                 )
-            size = validation_batch_size
-            size = batch_size if size is None else size
-            if validation_data is not None:
-                held_out = unpack_validation(self, validation_data)
-                named = Columns()
-                if held_out[1] is None and has_columns(held_out[0]):
-                    named = Columns(text, label, data.columns.weight)
-                held = read_table(self, *held_out, named, size)
-                datasets["validation_data"] = held_out[0]
-            elif validation_split:
-                columns_of = getattr(self.preprocessor, "columns", text_columns)
-                data, held = split_validation(data, validation_split, columns_of)
-            option = "steps_per_epoch"
-            limit = Steps(kwargs.get(option), option, epochs=epochs - first)
-            batches = make_batches(self, data, batch_size, "training", shuffle, limit)
-            if held is not None:
-                option, argument = "validation_steps", "validation_data"
-                limit = Steps(kwargs.get(option), option, argument, epochs - first)
-                kwargs[argument] = as_dataset(
-                    self, make_batches(self, held, size, steps=limit)
+                self.set_class_names(data.columns.class_names)
+                is_raw = not (is_dataset(data.x) or holds_ids(self, data.x))
+                if data.y is not None and is_raw:
+                    # Before a split, so that names come from all of them, and errors
+                    # name the row in `y`.
+                    y = self.encode_targets(data.y)
+                    data = data._replace(y=y, is_encoded=True)
+                targets, datasets = data.y, {"x": data.x}
+                held: RawData | None = None
+                if class_weight is not None:
+                    kwargs["class_weight"] = self._read_class_weight(
+                        class_weight, data.sample_weight
+                    )
+                size = validation_batch_size
+                size = batch_size if size is None else size
+                if validation_data is not None:
+                    held_out = unpack_validation(self, validation_data)
+                    named = Columns()
+                    if held_out[1] is None and has_columns(held_out[0]):
+                        named = Columns(text, label, data.columns.weight)
+                    held = read_table(self, *held_out, named, size)
+                    datasets["validation_data"] = held_out[0]
+                elif validation_split:
+                    columns_of = getattr(self.preprocessor, "columns", text_columns)
+                    data, held = split_validation(data, validation_split, columns_of)
+                option = "steps_per_epoch"
+                limit = Steps(kwargs.get(option), option, epochs=epochs - first)
+                batches = make_batches(
+                    self, data, batch_size, "training", shuffle, limit
                 )
-        if data.is_encoded:
-            self.learn_from_targets(targets)
-        dataset = as_dataset(self, batches)
-        steps = kwargs.get("steps_per_epoch") or num_steps(dataset)
-        rest = steps and steps * (epochs - first), kwargs.get("callbacks")
-        if not (first and self._continue_optimizer(*rest)):
-            self._complete_optimizer(*rest)
-        # Data sets are in their order already.
-        kwargs |= {"epochs": epochs, "shuffle": False}
-        with restore_on_error(self):
-            dataset = build_before(self, dataset)
-            return call_and_reject_empty(
-                lambda: keras.Model.fit(self, x=dataset, **kwargs), datasets
-            )
+                if held is not None:
+                    option, argument = "validation_steps", "validation_data"
+                    limit = Steps(kwargs.get(option), option, argument, epochs - first)
+                    kwargs[argument] = as_dataset(
+                        self, make_batches(self, held, size, steps=limit)
+                    )
+            if data.is_encoded:
+                self.learn_from_targets(targets)
+            dataset = as_dataset(self, batches)
+            steps = kwargs.get("steps_per_epoch") or num_steps(dataset)
+            rest = steps and steps * (epochs - first), kwargs.get("callbacks")
+            if not (first and self._continue_optimizer(*rest)):
+                self._complete_optimizer(*rest)
+            # Data sets are in their order already.
+            kwargs |= {"epochs": epochs, "shuffle": False}
+            with restore_on_error(self):
+                dataset = build_before(self, dataset)
+                return call_and_reject_empty(
+                    lambda: keras.Model.fit(self, x=dataset, **kwargs), datasets
+                )
 
     def evaluate(
         self,
@@ -366,6 +384,7 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
         label: Any = None,
         sample_weight: Any = None,
         num_layers: int | None = None,
+        auto_shard: bool = True,
         **kwargs: Any,
     ) -> Any:
         """Compute the loss and the metrics.
@@ -378,6 +397,7 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
             label: See `fit`. Defaults to `None`.
             sample_weight: See `fit`. Defaults to `None`.
             num_layers: int. See `predict`. Defaults to `None`.
+            auto_shard: bool. See `fit`. Defaults to `True`.
             **kwargs: Other arguments of `keras.Model.evaluate`, such as
                 `return_dict=True`.
 
@@ -394,21 +414,25 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
             )
         # Keras does not check this on PyTorch.
         self.check_compiled("evaluate")
-        with unchanged_on_error(self):
-            data = read_table(
-                self, x, y, sample_weight, Columns(text, label), batch_size
-            )
-            self.set_class_names(data.columns.class_names)
-            limit = Steps(kwargs.get("steps"))
-            dataset = as_dataset(
-                self, make_batches(self, data, batch_size, steps=limit)
-            )
-        task = self.with_num_layers(num_layers)
-        with restore_on_error(task):
-            dataset = build_before(task, dataset)
-            return call_and_reject_empty(
-                lambda: keras.Model.evaluate(task, x=dataset, **kwargs), {"x": data.x}
-            )
+        options = [batch_size, text, label, num_layers, kwargs.get("steps")]
+        with together(self, auto_shard, (x, y, sample_weight), options) as quiet:
+            kwargs = quiet | kwargs
+            with unchanged_on_error(self):
+                data = read_table(
+                    self, x, y, sample_weight, Columns(text, label), batch_size
+                )
+                self.set_class_names(data.columns.class_names)
+                limit = Steps(kwargs.get("steps"))
+                dataset = as_dataset(
+                    self, make_batches(self, data, batch_size, steps=limit)
+                )
+            task = self.with_num_layers(num_layers)
+            with restore_on_error(task):
+                dataset = build_before(task, dataset)
+                return call_and_reject_empty(
+                    lambda: keras.Model.evaluate(task, x=dataset, **kwargs),
+                    {"x": data.x},
+                )
 
     def predict(
         self,
@@ -459,24 +483,25 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
         Returns:
             The loss and the metrics.
         """
-        check_processes("training", self.strategy)
-        with unchanged_on_error(self):
-            batch = preprocess_batch(self, "training", x, y, sample_weight)
-            if class_weight is not None:
-                class_weight = self._read_class_weight(class_weight, sample_weight)
-        batch = pad_for_devices(self, batch)
-        return keras.Model.train_on_batch(
-            self, *batch, class_weight=class_weight, **kwargs
-        )
+        with joined(self):
+            with unchanged_on_error(self):
+                batch = preprocess_batch(self, "training", x, y, sample_weight)
+                if class_weight is not None:
+                    class_weight = self._read_class_weight(class_weight, sample_weight)
+            batch = pad_for_devices(self, batch)
+            return keras.Model.train_on_batch(
+                self, *batch, class_weight=class_weight, **kwargs
+            )
 
     def test_on_batch(
         self, x: Any, y: Any = None, sample_weight: Any = None, **kwargs: Any
     ) -> Any:
         """Evaluate on one batch; arguments and result as in `train_on_batch`."""
-        with unchanged_on_error(self):
-            batch = preprocess_batch(self, "evaluation", x, y, sample_weight)
-        batch = pad_for_devices(self, batch)
-        return keras.Model.test_on_batch(self, *batch, **kwargs)
+        with joined(self):
+            with unchanged_on_error(self):
+                batch = preprocess_batch(self, "evaluation", x, y, sample_weight)
+            batch = pad_for_devices(self, batch)
+            return keras.Model.test_on_batch(self, *batch, **kwargs)
 
     def predict_on_batch(self, x: Any) -> Any:
         """Predict for one batch `x` (see `fit`); the result is as in `predict`."""
@@ -497,6 +522,8 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
         """Train on a batch of a data set; Keras calls this."""
         *state, data = state_and_data
         build_metrics_before_xla(self, data)
+        if self.processes is not None and keras.config.backend() == "torch":
+            return self._step_together(data, training=True)
         with depends_on(data):
             return super().train_step(*state, unpad_batch(data))
 
@@ -504,8 +531,26 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
         """Evaluate on a batch of a data set; Keras calls this."""
         *state, data = state_and_data
         build_metrics_before_xla(self, data)
+        if self.processes is not None and keras.config.backend() == "torch":
+            return self._step_together(data, training=False)
         with depends_on(data):
             return super().test_step(*state, unpad_batch(data))
+
+    def _step_together(self, data: Any, training: bool) -> dict[str, Any]:
+        """Train or evaluate on the rows of this process, with other processes."""
+        # Imports PyTorch, which may not be installed.
+        from keras_albert.tasks.distribution import torch_steps  # noqa: PLC0415
+
+        # PyTorch's loader makes a list of a tuple.
+        x, y, weights = keras.utils.unpack_x_y_sample_weight(data)
+        counts = counted_rows(x) > 0
+        # A row that does not count stands for none.
+        batch = (
+            unpad_batch((x, y, weights)) if counts else (without_mark(x), y, weights)
+        )
+        if training:
+            return torch_steps.train_together(self, batch, counts)
+        return torch_steps.evaluate_together(self, batch, counts)
 
     def predict_step(self, *state_and_data: Any) -> Any:
         """Predict for a batch of a data set; Keras calls this."""

@@ -1,12 +1,10 @@
-"""Tasks on several devices: strategies of TensorFlow, and checks of processes."""
+"""Tasks on several devices: strategies of TensorFlow."""
 
-import os
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import keras
 
-from keras_albert.types import Mode
 from keras_albert.utils.keras_internals import defer_building
 
 # Strategies whose replicas train in step, each with all weights.
@@ -24,13 +22,15 @@ class StrategyMixin:
     # Whether the loss of a row depends on the other rows of a batch.
     compares_rows = False
     strategy: Any = None
+    # Those with which it is trained or evaluated at the moment; see `Processes`.
+    processes: Any = None
     train_function: Any
     test_function: Any
     predict_function: Any
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         # Before `compile`, which the constructor calls.
-        self.strategy = _current_strategy()
+        self.strategy, self.processes = _current_strategy(), None
         _check_supported(self.strategy)
         super().__init__(*args, **kwargs)
         if self.strategy is not None:
@@ -134,55 +134,6 @@ class _WholeBatches:
         return dataset
 
 
-_REMEDY = (
-    "Start one process; several devices of a process are supported on TensorFlow and "
-    "JAX. `evaluate` and `predict` may run in each process."
-)
-
-
-def num_processes() -> int:
-    """Return how many processes were started together, by the backend or a launcher."""
-    backend = keras.config.backend()
-    if backend == "torch":
-        import torch  # noqa: PLC0415  (it is the backend)
-
-        group = torch.distributed
-        if group.is_available() and group.is_initialized():
-            return int(group.get_world_size())
-        return int(os.environ.get("WORLD_SIZE") or 1)
-    if backend == "jax":
-        import jax  # noqa: PLC0415  (it is the backend)
-
-        named = os.environ.get("KERAS_DISTRIBUTION_NUM_PROCESSES") or 1
-        return max(int(jax.process_count()), int(named))
-    if "TF_CONFIG" not in os.environ:
-        return 1
-    import tensorflow as tf  # noqa: PLC0415  (it is the backend)
-
-    cluster = tf.distribute.cluster_resolver.TFConfigClusterResolver().cluster_spec()
-    jobs = {"chief", "worker"} & set(cluster.jobs)
-    return max(1, sum(int(cluster.num_tasks(job)) for job in jobs))
-
-
-def check_processes(mode: Mode, strategy: Any = None) -> None:
-    """Check that a task can be trained or used in this process."""
-    count = num_processes()
-    if count == 1:
-        return
-    is_jax = keras.config.backend() == "jax"
-    if is_jax and keras.distribution.distribution() is not None:
-        raise ValueError(
-            f"The distribution of Keras spans {count} processes, and tasks are trained "
-            "and used on the devices of one process. Start one process, or leave out "
-            "`set_distribution` to call `evaluate` and `predict` in each."
-        )
-    if mode == "training" and not _connects_processes(strategy):
-        raise ValueError(
-            f"This is one of {count} processes, each of which would train a model of "
-            f"its own. {_REMEDY}"
-        )
-
-
 def refuse_sharded(cls: type) -> None:
     """Raise for a class of `fully_shard`, whose parameters Keras would not train."""
     if any(base.__name__ == "FSDPModule" for base in cls.__mro__):
@@ -191,11 +142,3 @@ def refuse_sharded(cls: type) -> None:
             "the former ones. Load the model again, and wrap it in "
             "`torch.nn.parallel.DistributedDataParallel` instead."
         )
-
-
-def _connects_processes(strategy: Any) -> bool:
-    if strategy is None:
-        return False
-    import tensorflow as tf  # noqa: PLC0415  (it is the backend)
-
-    return isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)

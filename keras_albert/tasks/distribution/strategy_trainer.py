@@ -8,8 +8,11 @@ import keras
 import tensorflow as tf
 
 from keras_albert.tasks.distribution.model_state import build_metrics
-
-_BY_WEIGHT = "mean_with_sample_weight"
+from keras_albert.tasks.distribution.shared_loss import (
+    divide_weights,
+    losses_by_weight,
+    summed,
+)
 
 
 class StrategyTrainer:
@@ -243,40 +246,28 @@ class StrategyTrainer:
                 metric.update_state(whole, sample_weight=_count(x))
         self.model.compute_metrics(x, y, outputs, weights)
 
-    def _weighted_losses(self, weights: Any) -> list[Any]:
-        """Return the losses that divide by the sum of weights."""
-        loss = None if weights is None else self.model.loss
-        losses = loss.values() if isinstance(loss, dict) else [loss]
-        return [each for each in losses if getattr(each, "reduction", "") == _BY_WEIGHT]
-
     def _normalize(self, weights: Any) -> Any:
         """Divide weights by their sums over all rows, in place of the loss."""
-        loss, processes = self.model.loss, self.num_processes
 
-        def divide(weight: Any, loss: Any) -> Any:
-            if weight is None or all(loss is not each for each in self._summed):
-                return weight
-            total = keras.ops.sum(weight) * processes
-            return keras.ops.divide_no_nan(weight, total)
+        def total(weight: Any) -> Any:
+            if self.num_processes == 1:
+                return tf.reduce_sum(weight)
+            # Processes have other rows, or all have the same ones.
+            context = tf.distribute.get_replica_context()
+            own = tf.reduce_sum(self._part(weight))
+            return context.all_reduce(tf.distribute.ReduceOp.SUM, own)
 
-        if isinstance(loss, dict):
-            named = (
-                weights if isinstance(weights, dict) else dict.fromkeys(loss, weights)
-            )
-            return {name: divide(named[name], loss[name]) for name in named}
-        return divide(weights, loss)
+        return divide_weights(self.model.loss, self._summed, weights, total)
 
     @contextmanager
     def _summed_losses(self, batch: Any) -> Iterator[None]:
         """Set losses to sum normalized weights while replicas are traced."""
-        self._summed = self._weighted_losses(batch[2]) if self._shares(batch) else []
-        for loss in self._summed:
-            loss.reduction = "sum"
+        shares = self._shares(batch)
+        self._summed = losses_by_weight(self.model, batch[2]) if shares else []
         try:
-            yield
+            with summed(self._summed):
+                yield
         finally:
-            for loss in self._summed:
-                loss.reduction = _BY_WEIGHT
             self._summed = []
 
 

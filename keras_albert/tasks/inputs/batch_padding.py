@@ -1,12 +1,13 @@
-"""Padding of batches with rows, so that devices share them evenly."""
+"""The rows of a batch that a process computes, padded so that devices share them."""
 
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import keras
 import numpy as np
 
 from keras_albert.tasks.distribution.model_state import build_metrics
+from keras_albert.tasks.distribution.processes import SAME_BATCHES
 from keras_albert.tasks.inputs.datasets import is_tf_dataset, map_dataset, numpy_batches
 from keras_albert.types import Batch, Int64Array
 
@@ -17,6 +18,16 @@ if TYPE_CHECKING:
 _PADDING = "padding_rows"
 
 
+class Share(NamedTuple):
+    """Which rows of a batch this process computes, for its devices."""
+
+    # A batch is padded to a multiple of `parts`, and each of `num_shards` processes or
+    # groups of processes takes as many rows.
+    parts: int
+    shard: int = 0
+    num_shards: int = 1
+
+
 def num_parts() -> int:
     """Return the number of parts of a batch under `keras.distribution`, or 1."""
     if keras.config.backend() != "jax":
@@ -24,32 +35,81 @@ def num_parts() -> int:
     distribution = keras.distribution.distribution()
     if distribution is None:
         return 1
+    mesh = distribution.device_mesh
+    return int(mesh.shape[mesh.axis_names.index(distribution.batch_dim_name)])
+
+
+def share_of(task: "AlbertTask") -> Share | None:
+    """Return the rows of this process, or `None` if it computes all on one device."""
+    processes, parts = task.processes, num_parts()
+    has_all = processes is None or processes.shares_data
+    distribution = keras.distribution.distribution()
+    if keras.config.backend() != "jax" or distribution is None:
+        if processes is None or not has_all:
+            return None
+        return Share(processes.count, processes.index, processes.count)
     import jax  # noqa: PLC0415  (it is the backend)
 
-    mesh = distribution.device_mesh
-    parts = mesh.shape[mesh.axis_names.index(distribution.batch_dim_name)]
-    processes: int = jax.process_count()
-    return max(1, int(parts) // processes)
+    shards = min(int(jax.process_count()), parts)
+    if not has_all:
+        return Share(parts // shards)
+    share = Share(parts, distribution.data_shard_id if shards > 1 else 0, shards)
+    return None if parts == 1 else share
 
 
-def pad_batch(batch: Batch, parts: int) -> Batch:
-    """Repeat the last row until devices can share a batch; see `unpad_batch`."""
+def share_batch(task: "AlbertTask", batch: Batch, share: Share) -> Batch:
+    """Return the rows of this process, with padding rows; see `unpad_batch`."""
     rows = len(keras.tree.flatten(batch)[0])
-    missing = -rows % parts
-    numbers = np.minimum(np.arange(rows + missing), rows - 1)
-    x, *rest = keras.tree.map_structure(
+    backend = keras.config.backend()
+    is_one = task.compares_rows and backend != "jax"
+    if backend == "tensorflow":
+        # Without padding; a replica computes all rows if they do not divide evenly.
+        if is_one or rows % share.parts:
+            return batch
+        return _pick(batch, np.arange(rows).reshape(share.parts, -1)[share.shard])
+    missing = -rows % share.parts
+    size = (rows + missing) // share.num_shards
+    begin = share.shard * size
+    if backend == "torch":
+        if is_one:
+            # The first process computes all, the others a row that does not count.
+            begin, size = (rows, 1) if share.shard else (0, rows)
+        # Steps of PyTorch see the rows of this process, and those of JAX all rows.
+        size = size if begin < rows else 1
+        missing = max(0, begin + size - rows)
+        missing = min(missing, size)
+    numbers = np.minimum(np.arange(begin, begin + size), rows - 1)
+    x, *rest = _pick(batch, numbers)
+    return ({**x, _PADDING: np.zeros((size, missing + 1), "int8")}, *rest)
+
+
+def _pick(batch: Batch, numbers: Any) -> Batch:
+    picked: Batch = keras.tree.map_structure(
         lambda array: None if array is None else np.asarray(array)[numbers], batch
     )
-    return ({**x, _PADDING: np.zeros((rows + missing, missing + 1), "int8")}, *rest)
+    return picked
+
+
+def counted_rows(x: Any) -> int:
+    """Return how many rows of inputs are no padding."""
+    if _PADDING in x:
+        rows, columns = x[_PADDING].shape
+        return int(rows - columns + 1)
+    return int(keras.tree.flatten(x)[0].shape[0])
+
+
+def without_mark(x: Any) -> Any:
+    """Return inputs without the mark of padding rows."""
+    return {name: ids for name, ids in x.items() if name != _PADDING}
 
 
 def unpad_batch(batch: Any) -> Any:
-    """Remove the rows that `pad_batch` added to a batch, within a step."""
+    """Remove the rows that `share_batch` added to a batch, within a step."""
     x = batch[0] if isinstance(batch, tuple) else batch
     if not isinstance(x, dict) or _PADDING not in x:
         return batch
     rows, columns = x[_PADDING].shape
-    x = {name: ids for name, ids in x.items() if name != _PADDING}
+    x = without_mark(x)
     batch = (x, *batch[1:]) if isinstance(batch, tuple) else x
     if columns == 1:
         return batch
@@ -59,24 +119,34 @@ def unpad_batch(batch: Any) -> Any:
     )
 
 
-def pad_dataset(dataset: Any) -> Any:
-    """Pad each batch of a data set, if devices share batches."""
-    parts = num_parts()
-    if parts == 1:
+def share_dataset(
+    task: "AlbertTask", dataset: Any, is_same: bool, fixed_targets: bool = False
+) -> Any:
+    """Take the rows of this process from each batch, if devices share batches."""
+    # `is_same`: the batches are known to be the same in all processes.
+    share = share_of(task)
+    if share is None:
         return dataset
     if is_tf_dataset(dataset):
         dataset = numpy_batches(dataset)
+    processes = task.processes
+    unchecked = [] if is_same or processes is None or not processes.shares_data else [1]
 
-    def pad(batch: Any) -> Batch:
-        return pad_batch(batch if isinstance(batch, tuple) else (batch,), parts)
+    def take(batch: Any) -> Batch:
+        batch = batch if isinstance(batch, tuple) else (batch,)
+        if unchecked:
+            # The first one, which is read before the training begins.
+            unchecked.clear()
+            processes.check_same({"batches": batch}, SAME_BATCHES)
+        return share_batch(task, batch, share)
 
-    return map_dataset(dataset, pad)
+    return map_dataset(dataset, take, fixed_targets=fixed_targets)
 
 
 def build_before(task: "AlbertTask", dataset: Any) -> Any:
     """Build metrics from the first batch if it has extra inputs: packing or padding."""
     shares_rows = getattr(task.preprocessor, "pack_sequences", False)
-    is_plain = num_parts() == 1 and not shares_rows
+    is_plain = share_of(task) is None and not shares_rows
     if is_plain or keras.config.backend() == "tensorflow":
         return dataset
     if isinstance(dataset, keras.utils.PyDataset):
@@ -91,13 +161,18 @@ def build_before(task: "AlbertTask", dataset: Any) -> Any:
     return (batch for batch in chain([first], batches))
 
 
+def take_rows(task: "AlbertTask", batch: Batch) -> Batch:
+    """Take the rows of this process, with padding, if devices share batches."""
+    share = share_of(task)
+    return batch if share is None else share_batch(task, batch, share)
+
+
 def pad_for_devices(task: "AlbertTask", batch: Batch) -> Batch:
-    """Pad a batch for a method of `keras.Model`, if devices share it."""
-    parts = num_parts()
-    if parts == 1:
+    """Take the rows of this process for a method of `keras.Model`, with padding."""
+    if share_of(task) is None:
         return batch
     build_metrics(task, batch)
-    return pad_batch(batch, parts)
+    return take_rows(task, batch)
 
 
 class IdRows:

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import keras
 import numpy as np
 
-from keras_albert.tasks.distribution.strategy import check_processes
-from keras_albert.tasks.inputs.batch_padding import IdRows, pad_dataset
+from keras_albert.tasks.inputs.batch_padding import IdRows, share_dataset
 from keras_albert.tasks.inputs.batches import (
     LengthBatches,
     PackedBatches,
@@ -76,7 +75,6 @@ def make_batches(
     may_pack: bool = True,
 ) -> Any:
     """Return `LengthBatches` of examples, or a data set of preprocessed batches."""
-    check_processes(mode, task.strategy)
     numbers = {"batch_size": batch_size, steps.option: steps.number}
     check_positive(**{name: n for name, n in numbers.items() if n is not None})
     if mode == "prediction" and not hasattr(data.x, "pack"):
@@ -109,7 +107,7 @@ def make_batches(
         )
     if mode != "prediction" and not len(examples):
         raise ValueError("There are no examples: `x` is empty. Pass at least one text.")
-    batch_size = batch_size or _BATCH_SIZE
+    batch_size = own_batch_size(task, batch_size or _BATCH_SIZE)
     how = (examples, _width_of(task, x), batch_size, shuffle)
     # Small predictions reuse the unpacked program.
     is_small = mode == "prediction" and len(examples) <= batch_size
@@ -118,11 +116,26 @@ def make_batches(
     return PackedBatches(*how, shape=shape)
 
 
+def own_batch_size(task: "AlbertTask", batch_size: int) -> int:
+    """Return the batch size of a process that has a part of the data."""
+    processes = task.processes
+    if processes is None or processes.shares_data:
+        return batch_size
+    if batch_size % processes.count:
+        raise ValueError(
+            f"`batch_size` counts the rows of all processes, and {batch_size} cannot "
+            f"be divided among {processes.count}. Choose a multiple."
+        )
+    return batch_size // processes.count
+
+
 def as_dataset(task: "AlbertTask", batches: Any) -> Any:
-    """Return batches in the form that Keras takes, padded for several devices."""
-    if isinstance(batches, LengthBatches):
-        batches = backend_dataset(batches, not has_ragged_outputs(task))
-    return pad_dataset(batches)
+    """Return batches in the form that Keras takes, of the rows of this process."""
+    is_planned, fixed = isinstance(batches, LengthBatches), not has_ragged_outputs(task)
+    shared = share_dataset(task, batches, is_planned, fixed)
+    if shared is batches and is_planned:
+        return backend_dataset(batches, fixed)
+    return shared
 
 
 def has_ragged_outputs(model: keras.Model) -> bool:

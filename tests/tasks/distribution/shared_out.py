@@ -135,6 +135,8 @@ def summed():
 CASES = TASKS | {
     "uneven": (classifier, TEXTS[:UNEVEN], CLASSES[:UNEVEN]),
     "uneven_masks": (masked, TEXTS[:UNEVEN], None),
+    # One of two processes has no row of the last batch.
+    "lonely": (classifier, TEXTS[: SIZE + 1], CLASSES[: SIZE + 1]),
     "clipped": (classifier, TEXTS, CLASSES, {"optimizer": clipped}),
     # As many of each class would leave almost nothing of the summed gradients.
     "summed": (classifier, TEXTS, [1] * (COUNT - 2) + [0, 0], {"optimizer": summed}),
@@ -154,7 +156,8 @@ WAYS = {
 # task in all of them. The others run on demand: `shared_out OUT regression`, say.
 ON_DEMAND = {
     *("regression", "labels", "masked_lm", "token_classifier", "question_answerer"),
-    *("conditional", "embedder", "uneven", "uneven_masks", "any_length", "ids"),
+    *("conditional", "embedder", "uneven", "uneven_masks", "lonely", "any_length"),
+    "ids",
     # On JAX there is one gradient, of the whole batch, to clip and to sum.
     *(("clipped", "summed") if keras.config.backend() == "jax" else ()),
 }

@@ -1,19 +1,19 @@
 """Several processes: what trains together, and what is refused before it begins."""
 
-import contextlib
+import functools
 import json
 import os
-import subprocess
-import sys
 
-import keras
 import numpy as np
 import pytest
 
 from keras_albert import AlbertClassifier
-from keras_albert.pretraining.devices import choose_devices
+from keras_albert.tasks.distribution import processes
 from keras_albert.tasks.distribution import strategy as module
-from tests.several_processes import BACKEND, environments
+from keras_albert.training.devices import choose_devices
+from tests.several_processes import BACKEND, environments, finish, start
+from tests.tasks.distribution.shared_out import CASES, TASKS, run
+from tests.tasks.distribution.together import own_part
 
 TEXTS, LABELS = ["a good film", "a bad film"] * 2, ["pos", "neg"] * 2
 
@@ -24,28 +24,25 @@ def new_classifier():
     )
 
 
-@pytest.fixture(scope="module")
-def classifier():
-    return new_classifier()
-
-
 @pytest.fixture
 def one_of_two(monkeypatch):
     for name, value in next(iter(environments(2))).items():
         monkeypatch.setenv(name, value)
 
 
-@pytest.mark.parametrize("method", ["fit", "train_on_batch"])
-def test_a_process_of_two_trains_no_model_of_its_own(classifier, one_of_two, method):
+@pytest.mark.parametrize("method", ["fit", "evaluate", "train_on_batch"])
+def test_a_process_of_two_trains_no_model_of_its_own(one_of_two, monkeypatch, method):
+    # As a launcher that PyTorch does not know would start it.
+    monkeypatch.delenv("RANK", raising=False)
+    classifier = new_classifier()
     before = classifier.get_weights()
     with pytest.raises(ValueError, match="one of 2 processes, each of which would"):
         getattr(classifier, method)(TEXTS, LABELS)
     assert classifier.labels is None
     for old, new in zip(before, classifier.get_weights(), strict=True):
         np.testing.assert_array_equal(old, new)
-    # They need no other process.
+    # It needs no other process.
     assert len(classifier.predict(TEXTS, verbose=0)) == 4
-    assert classifier.evaluate(TEXTS, [0, 1, 0, 1], verbose=0)
 
 
 def test_pretraining_on_one_device_neither(one_of_two):
@@ -59,7 +56,7 @@ def test_a_process_group_counts_more_than_the_environment(one_of_two, monkeypatc
 
     monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
     monkeypatch.setattr(torch.distributed, "get_world_size", lambda: 1)
-    assert module.num_processes() == 1
+    assert processes.num_processes() == 1
 
 
 @pytest.mark.skipif(BACKEND != "torch", reason="FSDP is of PyTorch")
@@ -75,19 +72,6 @@ def test_sharded_parameters_are_refused(tmp_path):
             torch.distributed.fsdp.fully_shard(new_classifier(), mesh=mesh)
     finally:
         torch.distributed.destroy_process_group()
-
-
-@pytest.mark.skipif(BACKEND != "jax", reason="keras.distribution")
-def test_devices_of_other_processes_are_not_used(classifier, monkeypatch):
-    monkeypatch.setattr(module, "num_processes", lambda: 2)
-    distribution = keras.distribution.DataParallel()
-    for method in ("fit", "evaluate", "predict"):
-        targets = [] if method == "predict" else [LABELS]
-        with (
-            distribution.scope(),
-            pytest.raises(ValueError, match="Keras spans 2 processes"),
-        ):
-            getattr(classifier, method)(TEXTS, *targets, verbose=0)
 
 
 tensorflow_only = pytest.mark.skipif(BACKEND != "tensorflow", reason="tf.distribute")
@@ -119,28 +103,68 @@ def test_one_device_of_a_strategy_trains():
     assert any(np.abs(new - old).max() > 0 for old, new in pairs)
 
 
-@tensorflow_only
-def test_workers_report_what_one_device_reports(tmp_path):
-    from tests.tasks.distribution.one_worker import learn
+# What two processes train together, in each way of their backend.
+SOME = ["classifier", "uneven_masks", "contrastive"]
+TOGETHER = {
+    "torch": {
+        "default": [
+            *(*TASKS, "uneven", "uneven_masks", "lonely", "clipped", "summed"),
+            *("any_length", "tf_data"),
+        ]
+    },
+    "jax": {
+        "data_parallel": [*SOME, "lonely", "tf_data"],
+        "model_parallel": ["classifier"],
+    },
+    "tensorflow": {"default": [*SOME, "tf_data"]},
+}[BACKEND]
 
+
+@pytest.fixture(scope="module")
+def expected():
+    """What one process comes to, computed once for each case."""
+    return functools.cache(lambda name: run(CASES[name]))
+
+
+@pytest.mark.parametrize("way", TOGETHER)
+def test_two_processes_learn_what_one_learns(tmp_path, expected, way):
     files = [tmp_path / f"{number}.json" for number in range(2)]
-    program = [sys.executable, "-m", "tests.tasks.distribution.one_worker"]
-    running = [
-        subprocess.Popen(
-            [*program, str(file)],
-            env=os.environ | each,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        for file, each in zip(files, environments(2), strict=True)
-    ]
-    expected = learn(contextlib.nullcontext(), None)
-    for worker in running:
-        printed = worker.communicate(timeout=300)[0]
-        assert not worker.returncode, printed[-3000:]
+    devices = "--xla_force_host_platform_device_count=2"
+    running = start(
+        "tests.tasks.distribution.together",
+        [(file, way, *TOGETHER[way]) for file in files],
+        XLA_FLAGS=f"{os.environ.get('XLA_FLAGS', '')} {devices}",
+    )
+    # Meanwhile.
+    one = {name: expected(name) for name in TOGETHER[way]}
+    finish(running)
     for file in files:
-        for got, one in zip(json.loads(file.read_text()), expected, strict=True):
-            assert set(got) == set(one) == {"loss", "accuracy"}
-            for key, value in one.items():
-                np.testing.assert_allclose(got[key], value, 1e-4, err_msg=key)
+        found = json.loads(file.read_text())
+        for name, result in one.items():
+            assert_same(name, found[name], result)
+        if way != "model_parallel":
+            for got, one_got in zip(found["own part"], own_part(), strict=True):
+                np.testing.assert_allclose(got, one_got, 1e-4)
+            said = found["refusals"]
+            assert len(said) == 5
+            data, labels, arguments, batches, settings = said
+            assert "Process 1 has other data than process 0" in data
+            assert "auto_shard=False" in data
+            assert "other data" in labels
+            assert "other arguments" in arguments
+            assert "other batches" in batches
+            assert "other settings of the AlbertClassifier" in settings
+
+
+def assert_same(name, found, one):
+    assert "error" not in found, f"{name}: {found['error']}"
+    assert found.keys() == one.keys()
+    for part in ("history", "scores"):
+        assert found.get(part, {}).keys() == one.get(part, {}).keys()
+        for key, value in one.get(part, {}).items():
+            message = f"{name} {part} {key}"
+            got = found[part][key]
+            np.testing.assert_allclose(got, value, 1e-4, 1e-5, err_msg=message)
+    pairs = zip(found.get("outputs", []), one.get("outputs", []), strict=True)
+    for got, value in pairs:
+        np.testing.assert_allclose(got, value, 1e-3, 1e-4, err_msg=name)

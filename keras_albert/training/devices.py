@@ -1,7 +1,7 @@
 """Layouts of devices: JAX's meshes, PyTorch's processes, TensorFlow's replicas."""
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -10,7 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from keras_albert.tasks.distribution.model_state import build_metrics
-from keras_albert.tasks.distribution.strategy import num_processes
+from keras_albert.tasks.distribution.processes import (
+    JaxProcesses,
+    TensorflowWorkers,
+    TorchGroup,
+    num_processes,
+)
 from keras_albert.tasks.inputs.datasets import without_autotune
 from keras_albert.training.recorder import OneDevice
 from keras_albert.types import Batch
@@ -26,9 +31,11 @@ class KerasDevices(OneDevice):
 
     def __init__(self, parts: int = 1, finds_processes: bool = False) -> None:
         names = ("KERAS_DISTRIBUTION_JOB_ADDRESSES", "KERAS_DISTRIBUTION_NUM_PROCESSES")
-        if finds_processes or any(name in os.environ for name in names):
-            keras.distribution.initialize()
         import jax  # noqa: PLC0415  (it is the backend)
+
+        is_one_of_many = finds_processes or any(name in os.environ for name in names)
+        if is_one_of_many and not jax.distributed.is_initialized():
+            keras.distribution.initialize()
 
         devices = keras.distribution.list_devices()
         if parts < 1 or len(devices) % parts:
@@ -51,6 +58,7 @@ class KerasDevices(OneDevice):
         self.parts = parts
         self.is_chief = jax.process_index() == 0
         self.num_processes = jax.process_count()
+        self.processes = JaxProcesses()
         self.num_shards = min(jax.process_count(), shape[0])
         self.shard = self.distribution.data_shard_id
         # Those that share the rows of this process.
@@ -81,19 +89,6 @@ class KerasDevices(OneDevice):
 
         return [read(variable.value) for variable in variables]
 
-    def sum(self, numbers: list[float]) -> list[float]:
-        """Return the sums of each number over all processes."""
-        from jax.experimental import multihost_utils  # noqa: PLC0415
-
-        found = multihost_utils.process_allgather(np.array(numbers, "float32"))
-        return [float(number) for number in np.sum(found, axis=0)]
-
-    def barrier(self) -> None:
-        """Wait for all processes."""
-        from jax.experimental import multihost_utils  # noqa: PLC0415
-
-        multihost_utils.sync_global_devices("keras_albert")
-
 
 def _cut_blocks(mesh: Any) -> Any:
     """Return the layout of the weights of a block."""
@@ -107,81 +102,23 @@ def _cut_blocks(mesh: Any) -> Any:
 class TorchProcesses(OneDevice):
     """The processes that `torchrun` starts, inside Keras' `fit`."""
 
-    # Each computes a part of the batch. The optimizer averages the gradients, and
-    # metrics are summed after each batch.
+    # Each computes a part of the batch; see `torch_steps`.
 
     def __init__(self) -> None:
-        import torch  # noqa: PLC0415  (it is the backend)
-
         if "LOCAL_RANK" not in os.environ:
             raise ValueError(
                 "Data parallelism on PyTorch needs one process per device. Start them "
                 "with `torchrun --nproc-per-node=N -m keras_albert ...`."
             )
-        on_gpu = torch.cuda.is_available()
-        if on_gpu:
-            torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
-        torch.distributed.init_process_group("nccl" if on_gpu else "gloo")
-        self.shard = torch.distributed.get_rank()
-        self.num_shards = self.num_processes = torch.distributed.get_world_size()
+        self.processes = TorchGroup()
+        self.shard, self.num_shards = self.processes.index, self.processes.count
+        self.num_processes = self.num_shards
         self.is_chief = self.shard == 0
 
-    def begin_batch(self, model: Any) -> None:
-        """Remember the metrics, which a batch increases."""
-        self._before = [value.clone() for value in _metrics(model)]
-
-    def end_batch(self, model: Any, logs: dict[str, Any]) -> None:
-        """Add the increments of all processes to each metric."""
-        import torch  # noqa: PLC0415  (it is the backend)
-
-        metrics = _metrics(model)
-        added = [
-            (now - then).detach().flatten()
-            for now, then in zip(metrics, self._before, strict=True)
-        ]
-        total = torch.cat(added)
-        torch.distributed.all_reduce(total)
-        parts = total.split([len(part) for part in added])
-        for now, then, part in zip(metrics, self._before, parts, strict=True):
-            now.data.copy_(then + part.reshape(now.shape))
-        logs |= {name: float(x) for name, x in model.get_metrics_result().items()}
-
-    def sum(self, numbers: list[float]) -> list[float]:
-        """Return the sums of each number over all processes."""
-        import torch  # noqa: PLC0415  (it is the backend)
-
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-        sums = torch.tensor(numbers, device=device)
-        torch.distributed.all_reduce(sums)
-        return [float(number) for number in sums]
-
-    def barrier(self) -> None:
-        """Wait for all processes."""
-        import torch  # noqa: PLC0415  (it is the backend)
-
-        torch.distributed.barrier()
-
-
-def _metrics(model: Any) -> list[Any]:
-    return [variable.value for variable in model.metrics_variables]
-
-
-def mean_over_processes(gradients: Sequence[Any]) -> Sequence[Any]:
-    """Return the mean of gradients over the processes of PyTorch, if there are any."""
-    # Layers share their weights: gradients are complete at the end of the backward pass
-    # only, and sums during it would save no time.
-    if keras.config.backend() != "torch":
-        return gradients
-    import torch  # noqa: PLC0415  (it is the backend)
-
-    group = torch.distributed
-    if not (group.is_available() and group.is_initialized()):
-        return gradients
-    known = [gradient for gradient in gradients if gradient is not None]
-    mean = torch.cat([each.flatten() for each in known]) / group.get_world_size()
-    group.all_reduce(mean)
-    parts = iter(mean.split([each.numel() for each in known]))
-    return [None if x is None else next(parts).view_as(x) for x in gradients]
+    def prepare(self, model: Any, batch: Batch) -> None:
+        """Let all processes take each step together."""
+        super().prepare(model, batch)
+        model.processes = self.processes
 
 
 class TensorflowReplicas(OneDevice):
@@ -194,15 +131,9 @@ class TensorflowReplicas(OneDevice):
         import tensorflow as tf  # noqa: PLC0415  (it is the backend)
 
         self.strategy = strategy
-        self._sum = tf.function(
-            lambda value: strategy.reduce(
-                "SUM", strategy.run(lambda: tf.identity(value)), axis=None
-            )
-        )
         if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
-            resolver = strategy.cluster_resolver
-            self.shard = resolver.task_id or 0
-            self.num_shards = max(1, resolver.cluster_spec().num_tasks("worker"))
+            self.processes = TensorflowWorkers(strategy)
+            self.shard, self.num_shards = self.processes.index, self.processes.count
             self.num_processes = self.num_shards
             self.is_chief = self.shard == 0
         # Those of this process.
@@ -226,9 +157,11 @@ class TensorflowReplicas(OneDevice):
         super().prepare(model, batch)
 
     def batches(self, batches: Iterator[Batch], example: Batch) -> Any:
-        """Return a data set with static shapes."""
+        """Return a data set with static shapes, if all batches have one shape."""
         import tensorflow as tf  # noqa: PLC0415  (it is the backend)
 
+        if not self.has_one_shape:
+            return super().batches(batches, example)
         self.check_rows(example)
         signature = keras.tree.map_structure(
             lambda array: tf.TensorSpec(array.shape, array.dtype), example
@@ -238,22 +171,15 @@ class TensorflowReplicas(OneDevice):
         )
         return without_autotune(dataset.prefetch(1))
 
-    def sum(self, numbers: list[float]) -> list[float]:
-        """Return the sums of each number over all processes."""
-        import tensorflow as tf  # noqa: PLC0415  (it is the backend)
-
-        if self.num_processes == 1:
-            return numbers
-        # Each of the replicas of a process adds them.
-        sums = self._sum(tf.constant(numbers)).numpy() / self.num_replicas
-        return [float(number) for number in sums]
-
-    def barrier(self) -> None:
-        """Wait for all processes."""
-        self.sum([0.0, 0.0])
-
 
 _NAMES = "'none', 'data_parallel', 'model_parallel:N' (JAX) and 'tpu'"
+
+
+def devices_of_processes() -> Any:
+    """Return the devices of all processes that were started together, or this one's."""
+    devices = OneDevice() if num_processes() == 1 else choose_devices("data_parallel")
+    devices.has_one_shape = False
+    return devices
 
 
 def choose_devices(distribution: str) -> Any:

@@ -1,0 +1,385 @@
+"""Several processes that train one model: what they exchange, and what must agree."""
+
+import hashlib
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import keras
+import numpy as np
+
+from keras_albert.tasks.inputs.datasets import dataset_size, is_dataset
+from keras_albert.utils.environment import versions
+
+
+class Processes:
+    """The processes that train one model; they call each method together."""
+
+    def __init__(self, index: int, count: int) -> None:
+        self.index = index
+        self.count = count
+        # Whether each was given the whole data, of which it takes its rows.
+        self.shares_data = True
+
+    def sum(self, numbers: Sequence[float]) -> list[float]:
+        """Return the sum of each number over all processes."""
+        raise NotImplementedError
+
+    def gather(self, numbers: Sequence[float]) -> list[list[float]]:
+        """Return the numbers of each process, which all pass as many."""
+        size = len(numbers)
+        slots = np.zeros(self.count * size)
+        slots[self.index * size : (self.index + 1) * size] = numbers
+        rows: list[list[float]]
+        rows = np.reshape(self.sum(slots.tolist()), (self.count, size)).tolist()
+        return rows
+
+    def gather_bytes(self, content: bytes) -> list[bytes]:
+        """Return the bytes of each process."""
+        sizes = [int(size) for (size,) in self.gather([float(len(content))])]
+        # A power of two, since backends compile each size.
+        padded = content.ljust(1 << max(sizes).bit_length(), b"\0")
+        found = np.array(self.gather([float(byte) for byte in padded]), np.uint8)
+        pairs = zip(found.reshape(self.count, -1), sizes, strict=True)
+        return [row[:size].tobytes() for row, size in pairs]
+
+    def copy_variables(self, variables: Sequence[Any]) -> None:
+        """Set variables to their values in the first process."""
+
+    def check_same(self, facts: Mapping[str, Any], remedy: str = "") -> None:
+        """Raise in all processes if a fact differs between them."""
+        parts = [_digest(fact) for fact in facts.values()]
+        of_each = self.gather([number for part in parts for number in part])
+        size = len(parts[0])
+        differ = [
+            (name, process)
+            for place, name in enumerate(facts)
+            for process, found in enumerate(of_each)
+            if found[place * size :][:size] != of_each[0][place * size :][:size]
+        ]
+        if differ:
+            name, process = differ[0]
+            raise ValueError(
+                f"Process {process} has other {name} than process 0, and all of "
+                f"{self.count} processes must have the same. {remedy}".rstrip()
+            )
+
+    def copy_numpy_state(self) -> None:
+        """Let NumPy's global generator draw what it draws in the first process."""
+        name, *state = np.random.get_state()
+        types = ("uint32", "int64", "int64", "float64")
+        parts = [np.atleast_1d(x).astype(t) for x, t in zip(state, types, strict=True)]
+        own = np.concatenate([part.view(np.uint16) for part in parts])
+        copied = np.array(self.sum((own * (self.index == 0)).tolist()), np.uint16)
+        ends = np.cumsum([part.nbytes // 2 for part in parts])[:-1]
+        found = zip(np.split(copied, ends), types, strict=True)
+        key, *numbers = (part.view(kind) for part, kind in found)
+        np.random.set_state((name, key, *(number[0] for number in numbers)))
+
+
+class TorchGroup(Processes):
+    """The default group of `torch.distributed`."""
+
+    def __init__(self) -> None:
+        import torch  # noqa: PLC0415  (it is the backend)
+
+        group = torch.distributed
+        if not group.is_initialized():
+            on_gpu = torch.cuda.is_available()
+            if on_gpu:
+                torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+            group.init_process_group("nccl" if on_gpu else "gloo")
+        super().__init__(group.get_rank(), group.get_world_size())
+
+    def sum(self, numbers: Sequence[float]) -> list[float]:
+        """Return the sum of each number over all processes."""
+        import torch  # noqa: PLC0415  (it is the backend)
+
+        device = "cuda" if torch.distributed.get_backend() == "nccl" else "cpu"
+        sums = torch.tensor(numbers, dtype=torch.float64, device=device)
+        torch.distributed.all_reduce(sums)
+        return [float(number) for number in sums]
+
+    def sum_tensors(self, tensors: Sequence[Any]) -> list[Any]:
+        """Return the sum of each tensor over all processes; `None` stays."""
+        import torch  # noqa: PLC0415  (it is the backend)
+
+        known = [tensor.detach() for tensor in tensors if tensor is not None]
+        if not known:
+            return list(tensors)
+        sums = torch.cat([tensor.flatten() for tensor in known])
+        torch.distributed.all_reduce(sums)
+        parts = iter(sums.split([tensor.numel() for tensor in known]))
+        return [None if x is None else next(parts).view_as(x) for x in tensors]
+
+    def copy_variables(self, variables: Sequence[Any]) -> None:
+        """Set variables to their values in the first process."""
+        import torch  # noqa: PLC0415  (it is the backend)
+
+        for variable in variables:
+            torch.distributed.broadcast(variable.value.data, 0)
+
+
+class JaxProcesses(Processes):
+    """The processes that `keras.distribution.initialize` connects."""
+
+    def __init__(self) -> None:
+        import jax  # noqa: PLC0415  (it is the backend)
+
+        super().__init__(jax.process_index(), jax.process_count())
+
+    def sum(self, numbers: Sequence[float]) -> list[float]:
+        """Return the sum of each number over all processes."""
+        return [float(x) for x in np.sum(self.gather(numbers), axis=0)]
+
+    def gather(self, numbers: Sequence[float]) -> list[list[float]]:
+        """Return the numbers of each process, which all pass as many."""
+        from jax.experimental import multihost_utils  # noqa: PLC0415
+
+        found = multihost_utils.process_allgather(np.array(numbers, "float32"))
+        rows: list[list[float]] = np.reshape(found, (self.count, -1)).tolist()
+        return rows
+
+
+class TensorflowWorkers(Processes):
+    """The workers of a `MultiWorkerMirroredStrategy`."""
+
+    def __init__(self, strategy: Any) -> None:
+        import tensorflow as tf  # noqa: PLC0415  (it is the backend)
+
+        resolver = strategy.cluster_resolver
+        workers = max(1, resolver.cluster_spec().num_tasks("worker"))
+        super().__init__(resolver.task_id or 0, workers)
+        # Each of the replicas of a process adds them.
+        self._replicas = strategy.num_replicas_in_sync // workers
+        self._sum = tf.function(
+            lambda value: strategy.reduce(
+                "SUM", strategy.run(lambda: tf.identity(value)), axis=None
+            )
+        )
+
+    def sum(self, numbers: Sequence[float]) -> list[float]:
+        """Return the sum of each number over all processes."""
+        import tensorflow as tf  # noqa: PLC0415  (it is the backend)
+
+        sums = self._sum(tf.constant(numbers, tf.float32)).numpy() / self._replicas
+        return [float(number) for number in sums]
+
+
+def num_processes() -> int:
+    """Return how many processes were started together, by the backend or a launcher."""
+    backend = keras.config.backend()
+    if backend == "torch":
+        import torch  # noqa: PLC0415  (it is the backend)
+
+        group = torch.distributed
+        if group.is_available() and group.is_initialized():
+            return int(group.get_world_size())
+        return int(os.environ.get("WORLD_SIZE") or 1)
+    if backend == "jax":
+        import jax  # noqa: PLC0415  (it is the backend)
+
+        named = os.environ.get("KERAS_DISTRIBUTION_NUM_PROCESSES") or 1
+        return max(int(jax.process_count()), int(named))
+    if "TF_CONFIG" not in os.environ:
+        return 1
+    import tensorflow as tf  # noqa: PLC0415  (it is the backend)
+
+    cluster = tf.distribute.cluster_resolver.TFConfigClusterResolver().cluster_spec()
+    jobs = {"chief", "worker"} & set(cluster.jobs)
+    return max(1, sum(int(cluster.num_tasks(job)) for job in jobs))
+
+
+_REMEDIES = {
+    "jax": "Call `keras.distribution.initialize()` and `keras.distribution."
+    "set_distribution(keras.distribution.DataParallel())` before the task is created",
+    "tensorflow": "Create the backbone and the task in the scope of a "
+    "`tf.distribute.MultiWorkerMirroredStrategy`",
+    "torch": "Start them with `torchrun`, which sets LOCAL_RANK and RANK",
+}
+
+
+def connect(strategy: Any = None) -> Processes | None:
+    """Return the processes that train together, `None` if there is only this one."""
+    count = num_processes()
+    if count == 1:
+        return None
+    backend = keras.config.backend()
+    if backend == "torch" and _is_connected_to_torch():
+        return TorchGroup()
+    if spans_processes():
+        return JaxProcesses()
+    if strategy is not None and _joins_workers(strategy):
+        return TensorflowWorkers(strategy)
+    raise ValueError(
+        f"This is one of {count} processes, each of which would train a model of its "
+        f"own. {_REMEDIES[backend]}, or start one process."
+    )
+
+
+def _is_connected_to_torch() -> bool:
+    import torch  # noqa: PLC0415  (it is the backend)
+
+    group = torch.distributed
+    named = {"RANK", "LOCAL_RANK", "WORLD_SIZE"} <= set(os.environ)
+    return bool(group.is_available() and (group.is_initialized() or named))
+
+
+def _joins_workers(strategy: Any) -> bool:
+    import tensorflow as tf  # noqa: PLC0415  (it is the backend)
+
+    return isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
+
+
+def refuse_processes(what: str) -> None:
+    """Raise in one of several processes, each of which would do the same."""
+    if (count := num_processes()) > 1:
+        raise ValueError(
+            f"This is one of {count} processes, and {what} takes one. Start one."
+        )
+
+
+def spans_processes() -> bool:
+    """Return whether the distribution of Keras has devices of several processes."""
+    if keras.config.backend() != "jax" or keras.distribution.distribution() is None:
+        return False
+    import jax  # noqa: PLC0415  (it is the backend)
+
+    return bool(jax.process_count() > 1)
+
+
+SAME_BATCHES = (
+    "Each takes its rows of each batch of a data set. Set the seed by which it is "
+    "shuffled; or pass `auto_shard=False` if each has a part of the data of its own."
+)
+_WHOLE = (
+    "Each is given the whole data, and takes its rows of each batch; pass "
+    "`auto_shard=False` if each has a part of its own."
+)
+
+
+@contextmanager
+def together(
+    task: Any, auto_shard: bool, data: Any, options: Sequence[Any]
+) -> Iterator[dict[str, Any]]:
+    """Let all processes train or evaluate a task together, once they have agreed."""
+    # The result has arguments for Keras: only the first process shows progress.
+    processes = connect(task.strategy)
+    if processes is None:
+        yield {}
+        return
+    processes.shares_data = auto_shard
+    if not auto_shard:
+        _check_parts(task)
+    processes.check_same(
+        {
+            "versions": versions(),
+            f"settings of the {type(task).__name__}": _described(task),
+            "arguments": [auto_shard, options],
+        }
+    )
+    if auto_shard:
+        processes.check_same({"data": data}, _WHOLE)
+    # Of the order of the rows, and the masks of a language model.
+    processes.copy_numpy_state()
+    processes.copy_variables([*task.weights, *task.optimizer.variables])
+    with joined(task, processes):
+        yield {"verbose": 0} if processes.index else {}
+
+
+@contextmanager
+def joined(task: Any, processes: Processes | None = None) -> Iterator[None]:
+    """Let all processes take the steps of a task together."""
+    processes = processes or connect(task.strategy)
+    if processes is None:
+        yield
+        return
+    before, task.processes = task.processes, processes
+    try:
+        with _batches_as_they_are():
+            yield
+    finally:
+        task.processes = before
+
+
+@contextmanager
+def _batches_as_they_are() -> Iterator[None]:
+    """Let Keras take the batches of this process; it would refuse all but `tf.data`."""
+    distribution = keras.distribution.distribution()
+    if not spans_processes() or distribution is None:
+        yield
+        return
+    before = distribution.auto_shard_dataset
+    distribution.auto_shard_dataset = False
+    try:
+        yield
+    finally:
+        distribution.auto_shard_dataset = before
+
+
+def _check_parts(task: Any) -> None:
+    if task.compares_rows:
+        raise ValueError(
+            "The loss compares all rows of a batch, and each process has only its own. "
+            "Pass all of them the whole data, and leave out `auto_shard=False`."
+        )
+    preprocessor = task.preprocessor
+    fixed = preprocessor is None or preprocessor.sequence_length is not None
+    if spans_processes() and not fixed:
+        raise ValueError(
+            "On JAX the batches of all processes must have one shape. Set "
+            "`preprocessor.sequence_length`, or pass all of them the whole data and "
+            "leave out `auto_shard=False`."
+        )
+
+
+def _described(task: Any) -> list[Any]:
+    config = {name: x for name, x in task.get_config().items() if name != "name"}
+    optimizer = task.optimizer
+    state = len(optimizer.variables), int(optimizer.iterations)
+    return [_without_names(config), _without_names(optimizer.get_config()), state]
+
+
+def _without_names(config: Any) -> Any:
+    """Remove names, which Keras numbers in the order of creation."""
+    if isinstance(config, Mapping):
+        return {k: _without_names(x) for k, x in config.items() if k != "name"}
+    if isinstance(config, list | tuple):
+        return [_without_names(part) for part in config]
+    return config
+
+
+def _digest(value: Any) -> list[float]:
+    """Return numbers that differ if two values do, small enough for a float32."""
+    found = hashlib.sha256()
+    _add(found, value)
+    return [float(x) for x in np.frombuffer(found.digest()[:16], np.uint16)]
+
+
+def _add(found: Any, value: Any) -> None:
+    """Add a value of any structure to a digest; of a data set only its type."""
+    if isinstance(value, list | tuple) and all(isinstance(x, str) for x in value):
+        text = "\0".join(value)
+        found.update(f"{len(value)} {text}".encode("utf-8", "surrogatepass"))
+    elif isinstance(value, Mapping):
+        for name in value:
+            _add(found, str(name))
+            _add(found, value[name])
+    elif isinstance(value, list | tuple):
+        found.update(f"{len(value)}(".encode())
+        for part in value:
+            _add(found, part)
+    elif isinstance(value, str | bytes | int | float | bool | None):
+        found.update(f"{value!r};".encode("utf-8", "surrogatepass"))
+    elif hasattr(value, "columns") and hasattr(value, "__getitem__"):
+        _add(found, {name: np.asarray(value[name]) for name in value.columns})
+    elif hasattr(value, "__array__"):
+        array = np.asarray(value)
+        if array.dtype == object:
+            _add(found, array.tolist())
+        else:
+            found.update(f"{array.dtype}{array.shape}".encode() + array.tobytes())
+    else:
+        size = dataset_size(value) if is_dataset(value) else None
+        found.update(f"{type(value).__qualname__}{size};".encode())

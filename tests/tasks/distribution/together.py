@@ -1,0 +1,108 @@
+"""One of several processes that train each task together.
+
+    python -m tests.tasks.distribution.together OUT WAY [NAME]...
+
+It writes what `shared_out` writes for one device, and what it is told if one of the
+processes was given something else.
+"""
+
+import contextlib
+import json
+import os
+import sys
+
+import keras
+import numpy as np
+
+from tests.several_processes import BACKEND
+
+
+def connect(way):
+    """Connect the processes, and return their number and a scope."""
+    if BACKEND == "tensorflow":
+        import tensorflow as tf
+
+        strategy = tf.distribute.MultiWorkerMirroredStrategy()
+        return strategy.cluster_resolver.task_id, strategy.scope
+    if BACKEND == "torch":
+        return int(os.environ["RANK"]), contextlib.nullcontext
+    from keras_albert.training.devices import KerasDevices
+
+    if way == "data_parallel":
+        # As in the documentation.
+        keras.distribution.initialize()
+        keras.distribution.set_distribution(keras.distribution.DataParallel())
+    else:
+        devices = KerasDevices(parts=2)
+        devices.distribution.auto_shard_dataset = True
+        keras.distribution.set_distribution(devices.distribution)
+    import jax
+
+    return jax.process_index(), contextlib.nullcontext
+
+
+def own_part(scope=contextlib.nullcontext, index=None):
+    """Train on a part of each batch of `shared_out`, or on all; return the scores."""
+    from tests.tasks.distribution import shared_out
+
+    rows = np.arange(shared_out.COUNT).reshape(-1, shared_out.SIZE)
+    if index is not None:
+        half = shared_out.SIZE // 2
+        rows = rows[:, index * half : (index + 1) * half]
+    with scope():
+        task = shared_out.classifier()
+    task.compile(learning_rate=0.01)
+    x = [shared_out.TEXTS[row] for row in rows.ravel()]
+    x = task.preprocessor(x)
+    y = np.array(shared_out.CLASSES)[rows.ravel()]
+    options = {"batch_size": shared_out.SIZE, "verbose": 0}
+    if index is not None:
+        options["auto_shard"] = False
+    history = task.fit(x, y, epochs=2, shuffle=False, **options).history
+    scores = task.evaluate(x, y, return_dict=True, **options)
+    return [history["loss"], history["accuracy"], sorted(scores.values())]
+
+
+def refusals(scope, index):
+    """What `fit` says if one process has other data, labels, settings or batches."""
+    from tests.tasks.distribution import shared_out
+
+    with scope():
+        task = shared_out.classifier()
+    texts, classes = shared_out.TEXTS, shared_out.CLASSES
+    other = [*texts[:-1], "the old rain"] if index else texts
+    for arguments in (
+        {"x": other, "y": classes},
+        {"x": texts, "y": classes[::-1] if index else classes},
+        {"x": texts, "y": classes, "batch_size": 2 + index},
+        {"x": [(other, np.array(classes))].__iter__, "y": None},
+    ):
+        x = arguments["x"]
+        batches = (batch for batch in x()) if callable(x) else x
+        try:
+            task.fit(**{**arguments, "x": batches}, verbose=0)
+        except ValueError as error:
+            yield str(error)
+    with scope():
+        task = shared_out.classifier(num_classes=2 + index)
+    try:
+        task.evaluate(texts, classes, verbose=0)
+    except ValueError as error:
+        yield str(error)
+
+
+def main():
+    path, way, *names = sys.argv[1:]
+    index, scope = connect(way)
+    from tests.tasks.distribution import shared_out
+
+    found = {name: shared_out.attempt(shared_out.CASES[name], scope) for name in names}
+    if way != "model_parallel":
+        found["refusals"] = list(refusals(scope, index))
+        found["own part"] = own_part(scope, index)
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(found, file)
+
+
+if __name__ == "__main__":
+    main()
