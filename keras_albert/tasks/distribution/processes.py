@@ -180,8 +180,11 @@ def num_processes() -> int:
     if backend == "jax":
         import jax  # noqa: PLC0415  (it is the backend)
 
-        named = os.environ.get("KERAS_DISTRIBUTION_NUM_PROCESSES") or 1
-        return max(int(jax.process_count()), int(named))
+        named = int(os.environ.get("KERAS_DISTRIBUTION_NUM_PROCESSES") or 1)
+        if named > 1 and not jax.distributed.is_initialized():
+            # The backend must not start before they are connected.
+            return named
+        return max(int(jax.process_count()), named)
     if "TF_CONFIG" not in os.environ:
         return 1
     import tensorflow as tf  # noqa: PLC0415  (it is the backend)
@@ -270,6 +273,7 @@ def together(
         yield {}
         return
     processes.shares_data = auto_shard
+    _check_losses(task)
     if not auto_shard:
         _check_parts(task)
     processes.check_same(
@@ -318,6 +322,17 @@ def _batches_as_they_are() -> Iterator[None]:
         distribution.auto_shard_dataset = before
 
 
+def _check_losses(task: Any) -> None:
+    losses = task.loss.values() if isinstance(task.loss, Mapping) else [task.loss]
+    if keras.config.backend() == "torch" and any(
+        getattr(loss, "reduction", "") == "sum" for loss in losses
+    ):
+        raise ValueError(
+            "Several processes of PyTorch take the mean of their losses, and one has "
+            "reduction='sum'. Leave it out."
+        )
+
+
 def _check_parts(task: Any) -> None:
     if task.compares_rows:
         raise ValueError(
@@ -337,8 +352,10 @@ def _check_parts(task: Any) -> None:
 def _described(task: Any) -> list[Any]:
     config = {name: x for name, x in task.get_config().items() if name != "name"}
     optimizer = task.optimizer
-    state = len(optimizer.variables), int(optimizer.iterations)
-    return [_without_names(config), _without_names(optimizer.get_config()), state]
+    vocabulary = task.preprocessor and task.preprocessor.tokenizer.proto
+    configs = _without_names([config, optimizer.get_config()])
+    # An optimizer that has trained has variables, which are copied.
+    return [*configs, len(optimizer.variables), vocabulary]
 
 
 def _without_names(config: Any) -> Any:

@@ -68,6 +68,12 @@ def share_batch(task: "AlbertTask", batch: Batch, share: Share) -> Batch:
             return batch
         return _pick(batch, np.arange(rows).reshape(share.parts, -1)[share.shard])
     missing = -rows % share.parts
+    if missing and task.processes is not None and not task.processes.shares_data:
+        raise ValueError(
+            f"{rows} rows of this process cannot be divided among its {share.parts} "
+            "devices. Drop the last rows of its part, or choose another `batch_size`; "
+            "or pass all processes the whole data, and leave out `auto_shard=False`."
+        )
     size = (rows + missing) // share.num_shards
     begin = share.shard * size
     if backend == "torch":

@@ -93,7 +93,7 @@ def packed_shape(task: "AlbertTask") -> PackedShape | None:
     """Return a new shape for the rows of a task, `None` if texts do not share rows."""
     if not getattr(task.preprocessor, "pack_sequences", False):
         return None
-    if num_parts() > 1 or task.strategy is not None:
+    if num_parts() > 1 or task.strategy is not None or task.processes is not None:
         raise ValueError(
             "Texts share the rows of one device, and this model runs on several. "
             "Received: pack_sequences=True. Set `preprocessor.pack_sequences = False`."

@@ -107,7 +107,10 @@ def make_batches(
         )
     if mode != "prediction" and not len(examples):
         raise ValueError("There are no examples: `x` is empty. Pass at least one text.")
-    batch_size = own_batch_size(task, batch_size or _BATCH_SIZE)
+    batch_size = batch_size or _BATCH_SIZE
+    has_part = task.processes is not None and not task.processes.shares_data
+    if has_part and mode != "prediction":
+        batch_size = _own_batch_size(task, batch_size, len(examples))
     how = (examples, _width_of(task, x), batch_size, shuffle)
     # Small predictions reuse the unpacked program.
     is_small = mode == "prediction" and len(examples) <= batch_size
@@ -116,17 +119,24 @@ def make_batches(
     return PackedBatches(*how, shape=shape)
 
 
-def own_batch_size(task: "AlbertTask", batch_size: int) -> int:
-    """Return the batch size of a process that has a part of the data."""
+def _own_batch_size(task: "AlbertTask", batch_size: int, rows: int) -> int:
+    """Return the batch size of a process that has a part of the data, after checks."""
     processes = task.processes
-    if processes is None or processes.shares_data:
-        return batch_size
     if batch_size % processes.count:
         raise ValueError(
             f"`batch_size` counts the rows of all processes, and {batch_size} cannot "
             f"be divided among {processes.count}. Choose a multiple."
         )
-    return batch_size // processes.count
+    own = int(batch_size // processes.count)
+    steps = rows if keras.config.backend() == "jax" else -(-rows // own)
+    processes.check_same(
+        {
+            "batches in its part of the data": steps,
+            "classes in its targets": [getattr(task, x) for x in task.set_by_targets],
+        },
+        "Divide the data evenly, and pass the classes to the task, `labels=[...]`.",
+    )
+    return own
 
 
 def as_dataset(task: "AlbertTask", batches: Any) -> Any:

@@ -1,10 +1,12 @@
 """Several processes: what trains together, and what is refused before it begins."""
 
+import copy
 import functools
 import json
 import os
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from keras_albert import AlbertClassifier
@@ -48,6 +50,40 @@ def test_a_process_of_two_trains_no_model_of_its_own(one_of_two, monkeypatch, me
 def test_pretraining_on_one_device_neither(one_of_two):
     with pytest.raises(ValueError, match="'none', and 2 processes were started"):
         choose_devices("none")
+
+
+class Remembering(processes.Processes):
+    """A second process, of which the first one has passed what was passed before."""
+
+    def __init__(self):
+        super().__init__(1, 2)
+        self.before = []
+
+    def gather(self, numbers):
+        self.before.append(list(numbers))
+        return [self.before[0], list(numbers)]
+
+
+@pytest.mark.parametrize(
+    ("given", "other"),
+    [
+        (["a", "b"], ["ab", ""]),
+        ([("a", 1), ("b", None)], [("a", 1), ("b", "None")]),
+        ({"text": ["a"], "label": [1]}, {"text": ["a"], "label": [2]}),
+        (np.arange(3), np.arange(3)[::-1]),
+        (np.array(["a", "b"], object), np.array(["a", "c"], object)),
+        (pd.DataFrame({"text": ["a", "b"]}), pd.DataFrame({"text": ["a", "c"]})),
+        (iter([1]), [1]),
+    ],
+)
+def test_processes_tell_what_differs(given, other):
+    pair = Remembering()
+    pair.check_same({"version": 1, "data": given})
+    pair.check_same({"version": 1, "data": copy.copy(given)})
+    with pytest.raises(
+        ValueError, match=r"^Process 1 has other data than process 0.*!"
+    ):
+        pair.check_same({"version": 1, "data": other}, "Look!")
 
 
 @pytest.mark.skipif(BACKEND != "torch", reason="the group of PyTorch")
