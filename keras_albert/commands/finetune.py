@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache, partial
+from pathlib import Path
 from typing import Any
 
 import keras
@@ -43,6 +44,7 @@ from keras_albert.training.recorder import (
     resumable_fit,
 )
 from keras_albert.training.run_folder import (
+    Row,
     RunFolder,
     TrainingCheckpoint,
     config_without_name,
@@ -223,7 +225,7 @@ def run(arguments: argparse.Namespace) -> None:
     """Run the command."""
     # Before anything runs on the backend.
     devices = devices_of_processes()
-    with resumable_run(arguments.output, devices.is_chief) as folder, devices.scope():
+    with resumable_run(arguments.output, devices.is_chief) as folder:
         _run(arguments, folder, plain_console(quiet=not devices.is_chief), devices)
 
 
@@ -231,6 +233,9 @@ def _run(
     arguments: argparse.Namespace, folder: RunFolder, console: Console, devices: Any
 ) -> None:
     known = TASKS[arguments.task]
+    if devices.processes is not None:
+        same = {"versions": versions(), "files or options": _given(arguments)}
+        devices.processes.check_same(same, _SAME_FILES)
     if not folder.last.is_file():
         folder.check_unfinished()
     files = [known.read(path, arguments) for path in (arguments.train, arguments.dev)]
@@ -239,45 +244,58 @@ def _run(
     for data in (train, dev):
         console.print(data.description, highlight=False)
     keras.utils.set_random_seed(arguments.seed)
-    task = build_task(known, train, arguments)
-    identity = _identity(arguments, task)
-    if devices.processes is not None:
-        devices.processes.check_same({"versions": versions()})
-        devices.processes.check_same({"files or options": identity}, _SAME_FILES)
-    checkpoint = folder.open(identity)
-    # The first process writes once all have looked.
-    devices.barrier()
-    if folder.preset.exists() and not devices.is_chief:
-        return
-    if folder.preset.exists():
-        # The run was interrupted during cleanup.
-        folder.tidy_up()
-        console.print(f"model: {folder.preset}", soft_wrap=True)
-        return
-    recorder = train_task(
-        *(known, task, train, dev, arguments),
-        *(folder, identity, checkpoint, console, devices),
-    )
-    recorder.load_best(task)
-    settings = {name: x for name, x in vars(arguments).items() if name != "output"}
-    report, rows = known.report(task, dev), recorder.rows
+    with devices.scope():
+        task = build_task(known, train, arguments)
+        identity = _identity(arguments, task)
+        if devices.processes is not None:
+            devices.processes.check_same({"model": identity}, _SAME_FILES)
+        checkpoint = folder.open(identity)
+        is_finished = folder.preset.exists()
+        # The first process writes once all have looked.
+        devices.barrier()
+        if not is_finished:
+            recorder = train_task(
+                *(known, task, train, dev, arguments),
+                *(folder, identity, checkpoint, console, devices),
+            )
+            recorder.load_best(task)
+            report, rows = known.report(task, dev), recorder.rows
     if not devices.is_chief:
         devices.barrier()
         return
+    if is_finished:
+        # The run was interrupted during cleanup.
+        folder.tidy_up()
+        console.print(f"model: {folder.preset}", soft_wrap=True)
+    else:
+        plots = _finish(arguments, folder, task, report, rows)
+        _show(console, report)
+        print_results(folder, plots)
+    devices.barrier()
+
+
+def _finish(
+    arguments: argparse.Namespace,
+    folder: RunFolder,
+    task: AlbertTask,
+    report: Report,
+    rows: list[Row],
+) -> list[Path]:
+    """Write the results, in one process, and return the plots."""
+    settings = {name: x for name, x in vars(arguments).items() if name != "output"}
     contents = report.to_dict() | {"epochs": rows, "settings": settings}
     plots = draw(folder.path, report, rows)
     base = arguments.preset if arguments.difference else None
     save = partial(task.save_to_preset, base=base)
-    card = model_card(arguments.task, known.row, report, settings, task, plots)
+    row = TASKS[arguments.task].row
+    card = model_card(arguments.task, row, report, settings, task, plots)
     folder.finish(contents, rows, save, card, plots)
     folder.tidy_up()
-    _show(console, report)
-    print_results(folder, plots)
-    devices.barrier()
+    return plots
 
 
-def _identity(arguments: argparse.Namespace, task: AlbertTask) -> dict[str, Any]:
-    """Describe a run, to recognize it: backends differ in the last bits of results."""
+def _given(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return what determines the result of a run."""
     options = {
         name: value
         for name, value in vars(arguments).items()
@@ -286,6 +304,12 @@ def _identity(arguments: argparse.Namespace, task: AlbertTask) -> dict[str, Any]
     return options | {
         "training file": digest(arguments.train),
         "dev file": digest(arguments.dev),
+    }
+
+
+def _identity(arguments: argparse.Namespace, task: AlbertTask) -> dict[str, Any]:
+    """Describe a run, to recognize it: backends differ in the last bits of results."""
+    return _given(arguments) | {
         "vocabulary": digest(task.preprocessor.tokenizer.proto),
         "backbone": digest(config_without_name(task.backbone)),
         "backend": keras.config.backend(),
