@@ -55,7 +55,7 @@ def start(module, arguments, **variables):
     ]
 
 
-def finish(running, timeout=300):
+def finish(running, timeout=600):
     """Wait for processes to succeed, and return what each printed."""
     printed = [process.communicate(timeout=timeout)[0] for process in running]
     ended = [process.returncode for process in running]

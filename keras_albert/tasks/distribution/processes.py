@@ -67,7 +67,8 @@ class Processes:
 
     def copy_numpy_state(self) -> None:
         """Let NumPy's global generator draw what it draws in the first process."""
-        name, *state = np.random.get_state()
+        whole: Any = np.random.get_state()
+        name, *state = whole
         types = ("uint32", "int64", "int64", "float64")
         parts = [np.atleast_1d(x).astype(t) for x, t in zip(state, types, strict=True)]
         own = np.concatenate([part.view(np.uint16) for part in parts])
