@@ -57,7 +57,12 @@ def start(module, arguments, **variables):
 
 def finish(running, timeout=600):
     """Wait for processes to succeed, and return what each printed."""
-    printed = [process.communicate(timeout=timeout)[0] for process in running]
+    try:
+        printed = [process.communicate(timeout=timeout)[0] for process in running]
+    finally:
+        # One that waits for another takes no notice of SIGTERM.
+        for process in running:
+            process.kill()
     ended = [process.returncode for process in running]
     assert not any(ended), "\n".join(text[-3000:] for text in printed)
     return printed

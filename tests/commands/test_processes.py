@@ -87,7 +87,7 @@ def test_two_processes_do_what_one_does(files):
     if BACKEND == "tensorflow":
         return
     answers, others = (
-        [json.loads(line) for line in (files / f"{name}.jsonl").open()]
+        list(map(json.loads, (files / f"{name}.jsonl").read_text().splitlines()))
         for name in ("two", "one")
     )
     assert len(answers) == len(others) == 12

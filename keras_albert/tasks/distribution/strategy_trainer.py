@@ -13,6 +13,7 @@ from keras_albert.tasks.distribution.shared_loss import (
     losses_by_weight,
     summed,
 )
+from keras_albert.tasks.inputs.batch_padding import is_whole, without_mark
 
 
 class StrategyTrainer:
@@ -165,7 +166,8 @@ class StrategyTrainer:
                     break
                 if not self._is_built:
                     with self.strategy.scope():
-                        build_metrics(self.model, batch)
+                        x, *rest = batch
+                        build_metrics(self.model, (without_mark(x), *rest))
                     for group in self.model.metrics:
                         for metric in getattr(group, "metrics", [group]):
                             self._check_scope(metric, metric.variables)
@@ -199,15 +201,18 @@ class StrategyTrainer:
 
     def _shares(self, batch: Any) -> bool:
         """Return whether each replica computes only some of the rows."""
-        return not (self.model.compares_rows or _count(batch) % self.num_replicas)
+        compares = self.model.compares_rows or is_whole(batch[0])
+        return not (compares or _count(batch) % self.num_replicas)
 
     def _rows(self, batch: Any) -> Any:
         """Return a replica's rows, their weights, and which replica counts them."""
         x, y, weights = batch
-        scaled = weights
+        whole, x, scaled = is_whole(x), without_mark(x), weights
         if not self._shares(batch):
             place = tf.distribute.get_replica_context().replica_id_in_sync_group
-            counts = tf.equal(tf.cast(place, tf.int32) % self.num_replicas, 0)
+            # The first one of all processes, or of each, which has other rows.
+            group = self.strategy.num_replicas_in_sync if whole else self.num_replicas
+            counts = tf.equal(tf.cast(place, tf.int32) % group, 0)
             return x, y, weights, scaled, counts
         if self._summed:
             scaled = self._normalize(weights)

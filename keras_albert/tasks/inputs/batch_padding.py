@@ -8,14 +8,19 @@ import numpy as np
 
 from keras_albert.tasks.distribution.model_state import build_metrics
 from keras_albert.tasks.distribution.processes import SAME_BATCHES
-from keras_albert.tasks.inputs.datasets import is_tf_dataset, map_dataset, numpy_batches
+from keras_albert.tasks.inputs.datasets import (
+    is_tf_dataset,
+    map_dataset,
+    map_tf_batches,
+    numpy_batches,
+)
 from keras_albert.types import Batch, Int64Array
 
 if TYPE_CHECKING:
     from keras_albert.tasks.base.task import AlbertTask
 
 # An input that no model reads, with one column more than there are rows to remove.
-_PADDING = "padding_rows"
+PADDING = "padding_rows"
 
 
 class Share(NamedTuple):
@@ -47,7 +52,8 @@ def share_of(task: "AlbertTask") -> Share | None:
     if keras.config.backend() != "jax" or distribution is None:
         if processes is None or not has_all:
             return None
-        return Share(processes.count, processes.index, processes.count)
+        replicas = getattr(task.strategy, "num_replicas_in_sync", processes.count)
+        return Share(replicas, processes.index, processes.count)
     import jax  # noqa: PLC0415  (it is the backend)
 
     shards = min(int(jax.process_count()), parts)
@@ -63,10 +69,15 @@ def share_batch(task: "AlbertTask", batch: Batch, share: Share) -> Batch:
     backend = keras.config.backend()
     is_one = task.compares_rows and backend != "jax"
     if backend == "tensorflow":
-        # Without padding; a replica computes all rows if they do not divide evenly.
-        if is_one or rows % share.parts:
-            return batch
-        return _pick(batch, np.arange(rows).reshape(share.parts, -1)[share.shard])
+        # Without padding; each process computes all rows if they do not divide evenly.
+        is_whole = bool(is_one or rows % share.parts)
+        if not is_whole:
+            size = rows // share.num_shards
+            begin = share.shard * size
+            batch = _pick(batch, np.arange(begin, begin + size))
+            rows = size
+        x, *rest = batch
+        return ({**x, PADDING: np.zeros((rows, 1 + is_whole), "int8")}, *rest)
     missing = -rows % share.parts
     if missing and task.processes is not None and not task.processes.shares_data:
         raise ValueError(
@@ -86,7 +97,7 @@ def share_batch(task: "AlbertTask", batch: Batch, share: Share) -> Batch:
         missing = min(missing, size)
     numbers = np.minimum(np.arange(begin, begin + size), rows - 1)
     x, *rest = _pick(batch, numbers)
-    return ({**x, _PADDING: np.zeros((size, missing + 1), "int8")}, *rest)
+    return ({**x, PADDING: np.zeros((size, missing + 1), "int8")}, *rest)
 
 
 def _pick(batch: Batch, numbers: Any) -> Batch:
@@ -98,23 +109,28 @@ def _pick(batch: Batch, numbers: Any) -> Batch:
 
 def counted_rows(x: Any) -> int:
     """Return how many rows of inputs are no padding."""
-    if _PADDING in x:
-        rows, columns = x[_PADDING].shape
+    if PADDING in x:
+        rows, columns = x[PADDING].shape
         return int(rows - columns + 1)
     return int(keras.tree.flatten(x)[0].shape[0])
 
 
+def is_whole(x: Any) -> bool:
+    """Return whether TensorFlow's processes all compute the same rows of a batch."""
+    return PADDING in x and x[PADDING].shape[1] == 2
+
+
 def without_mark(x: Any) -> Any:
     """Return inputs without the mark of padding rows."""
-    return {name: ids for name, ids in x.items() if name != _PADDING}
+    return {name: ids for name, ids in x.items() if name != PADDING}
 
 
 def unpad_batch(batch: Any) -> Any:
     """Remove the rows that `share_batch` added to a batch, within a step."""
     x = batch[0] if isinstance(batch, tuple) else batch
-    if not isinstance(x, dict) or _PADDING not in x:
+    if not isinstance(x, dict) or PADDING not in x:
         return batch
-    rows, columns = x[_PADDING].shape
+    rows, columns = x[PADDING].shape
     x = without_mark(x)
     batch = (x, *batch[1:]) if isinstance(batch, tuple) else x
     if columns == 1:
@@ -133,8 +149,6 @@ def share_dataset(
     share = share_of(task)
     if share is None:
         return dataset
-    if is_tf_dataset(dataset):
-        dataset = numpy_batches(dataset)
     processes = task.processes
     unchecked = [] if is_same or processes is None or not processes.shares_data else [1]
 
@@ -146,6 +160,10 @@ def share_dataset(
             processes.check_same({"batches": batch}, SAME_BATCHES)
         return share_batch(task, batch, share)
 
+    if is_tf_dataset(dataset):
+        if keras.config.backend() == "tensorflow":
+            return map_tf_batches(dataset, take, PADDING)
+        dataset = numpy_batches(dataset)
     return map_dataset(dataset, take, fixed_targets=fixed_targets)
 
 

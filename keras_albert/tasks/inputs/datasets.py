@@ -101,6 +101,26 @@ def _tf_dataset(
     return without_autotune(dataset.prefetch(2))
 
 
+def map_tf_batches(dataset: Any, pick: Preprocess, mark: str) -> Any:
+    """Map a `tf.data.Dataset` to some rows of each batch, and a matrix `mark`."""
+    # It is read once in each epoch, since it may come from a generator.
+    import tensorflow as tf  # noqa: PLC0415  (a `tf.data.Dataset` was given)
+
+    spec = dataset.element_spec
+    x, *rest = keras.tree.map_structure(
+        lambda leaf: tf.TensorSpec([None, *leaf.shape[1:]], leaf.dtype),
+        spec if isinstance(spec, tuple) else (spec,),
+    )
+    picked = tf.data.Dataset.from_generator(
+        lambda: map(pick, dataset.as_numpy_iterator()),
+        output_signature=({**x, mark: tf.TensorSpec((None, None), "int8")}, *rest),
+    )
+    picked = picked.apply(
+        tf.data.experimental.assert_cardinality(dataset.cardinality())
+    )
+    return without_autotune(picked.prefetch(2))
+
+
 def without_autotune(dataset: Any) -> Any:
     """Disable the autotuning of a `tf.data.Dataset`, unless its options set it."""
     # The autotuner (TensorFlow 2.21) often delays the end of an epoch by seconds.

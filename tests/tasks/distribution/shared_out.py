@@ -67,7 +67,7 @@ def build(name, made=None, **kwargs):
         unroll=None if keras.config.backend() == "tensorflow" else True,
         seed=3,
     )
-    if name in ("Classifier", "TokenClassifier", "MultipleChoice"):
+    if name != "TextEmbedder" and not name.endswith(("LM", "Pretrainer")):
         kwargs["dropout"] = 0.0
     cls, made = getattr(keras_albert, f"Albert{name}"), made or preprocessor(name)
     return cls(backbone, preprocessor=made, **kwargs)
