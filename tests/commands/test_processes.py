@@ -8,7 +8,6 @@ import pytest
 
 from keras_albert import AlbertBackbone, AlbertTokenizer
 from keras_albert.text import AlbertClassifierPreprocessor, train_vocabulary
-from keras_albert_cli.run_command import run_command
 from tests.commands.finetune_runs import flags, write_files
 from tests.several_processes import BACKEND, finish, start
 
@@ -69,9 +68,8 @@ def read(folder):
 
 
 def test_two_processes_do_what_one_does(files):
-    for _, arguments in commands(files, 0, "one"):
-        assert run_command(arguments) == 0
     module = "tests.commands.run_commands"
+    finish(start(module, [[json.dumps(list(commands(files, 0, "one")))]]))
     given = ([json.dumps(list(commands(files, n, "two")))] for n in range(2))
     printed = finish(start(module, given))
     assert (files / "two" / "preset" / "config.json").is_file()
