@@ -120,8 +120,8 @@ class PartPreparation:
         paths = [path_in(self.settings.output, name) for name in names]
         with appearing_files(self.settings.output, paths) as streams:
             writers = {
-                split: ExampleWriter(stream, size)
-                for split, stream in zip(SPLITS, streams, strict=True)
+                split: ExampleWriter(stream, size, name)
+                for split, stream, name in zip(SPLITS, streams, names, strict=True)
             }
             yield writers
             for writer in writers.values():
