@@ -96,7 +96,7 @@ def train_vocabulary_on(
     proto = train_vocabulary(
         [line for _, line in heapq.nsmallest(num_lines, sample)],
         vocabulary_size=vocabulary_size,
-        input_sentence_size=num_lines,
+        input_sentence_size=0,
         **kwargs,
     )
     if output is not None:
