@@ -182,7 +182,8 @@ class PretrainingBatches:
         else:
             # The last example is followed by rows of weight 0.
             real *= epochs == 0
-        x, labels, masked, changed = self._masked(rows, epochs)
+        inputs, labels, masked, changed = self._masked(rows, epochs)
+        x: dict[str, Any] = inputs
         masked *= real[:, None]
         if self.shuffle:
             totals = np.maximum(masked.reshape(updates, -1).sum(axis=1), 1)

@@ -264,7 +264,7 @@ class ExampleFile:
             self._descriptor = os.open(
                 self.path, os.O_RDONLY | getattr(os, "O_BINARY", 0)
             )
-        content = _read_at(self._descriptor, size, place)
+        content: bytes = _read_at(self._descriptor, size, place)
         if len(content) < size:
             found = os.fstat(self._descriptor).st_size
             raise ValueError(

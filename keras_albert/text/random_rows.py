@@ -80,7 +80,7 @@ class RowDraws:
     def random(self, rows: Int64Array) -> npt.NDArray[np.float64]:
         """Draw a number from 0 to below 1 for each entry; see `bits`."""
         # With 32 bits, its sum with the number of a row is exact.
-        return (self.bits(rows) >> np.uint64(32)) * 2.0**-32
+        return (self.bits(rows) >> np.uint64(32)).astype(np.float64) * 2.0**-32
 
 
 Draws: TypeAlias = np.random.Generator | RowDraws

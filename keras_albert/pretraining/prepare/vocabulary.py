@@ -84,7 +84,9 @@ def train_vocabulary_on(
         make_directory(beam_path(output))
     parts = find_parts([beam_path(pattern) for pattern in patterns], part_size)
     share = num_lines * _MOST_BYTES / max(1, sum(part.num_bytes for part in parts))
-    local = nullcontext(output) if output is not None else tempfile.TemporaryDirectory()
+    local: Any = (
+        tempfile.TemporaryDirectory() if output is None else nullcontext(output)
+    )
     with local as folder, reported_progress(parts, progress) as file:
         sample = map_parts(
             parts,
