@@ -18,9 +18,8 @@ import numpy as np
 
 from keras_albert.pretraining.prepared_files import (
     Example,
-    ExampleFile,
+    ExampleFiles,
     ExampleWriter,
-    gather,
 )
 
 
@@ -41,16 +40,16 @@ class Arrow:
 
     def write(self, examples: list[Example]) -> None:
         with self.path.open("wb") as stream:
-            writer = ExampleWriter(stream, 30000)
+            writer = ExampleWriter(stream, 30000, self.path.name)
             for example in examples:
                 writer.add(example)
             writer.close()
 
     def open(self) -> None:
-        self.files = [ExampleFile(str(self.path))]
+        self.files = ExampleFiles([str(self.path)])
 
     def read(self, rows: np.ndarray) -> int:
-        first, second = gather(self.files, rows)
+        first, second = self.files.segments(rows)
         return len(first.values) + len(second.values)
 
 

@@ -114,7 +114,7 @@ def unpack(packed: Path, prepared: Path) -> None:
             strict=True,
         )
         with (prepared / name).open("wb") as stream:
-            writer = ExampleWriter(stream, metadata.vocabulary_size)
+            writer = ExampleWriter(stream, metadata.vocabulary_size, name)
             for example in examples:
                 writer.add(Example(*example))
             writer.close()

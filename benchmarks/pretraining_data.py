@@ -3,7 +3,7 @@
     OMP_NUM_THREADS=1 python benchmarks/pretraining_data.py PREPARED
 
 Reads random examples from the shards, swaps, packs and masks them, and prints tokens
-per second without padding: for each second task, for the share of one of four
+per second without padding: for each second task, for the share of one of 4 and of 64
 processes, and with `tf.data` if TensorFlow is installed.
 """
 
@@ -45,7 +45,9 @@ def main() -> None:
         measure(str(task), map(batches.batch, steps))
     data = PretrainingData(arguments.directory)
     batches = data.batches(arguments.batch_size)
-    measure("a quarter of each batch", (batches.batch(step, 0, 4) for step in steps))
+    for count in (4, 64):
+        parts = (batches.batch(step, 0, count) for step in steps)
+        measure(f"one of {count} processes", parts)
     if importlib.util.find_spec("tensorflow") is not None:
         dataset = batches.tf_dataset(stop=arguments.steps)
         measure("tf.data", dataset.as_numpy_iterator())

@@ -70,7 +70,7 @@ def _prepare(
     return prepare_examples(
         arguments.inputs,
         arguments.output,
-        _vocabulary(arguments, console, bar),
+        _vocabulary(arguments, console, bar, options),
         sequence_length=arguments.sequence_length,
         held_out=arguments.held_out,
         short_seq_prob=arguments.short_seq_prob,
@@ -93,7 +93,9 @@ def _shown_in(bar: Progress, what: str) -> Callable[[int, int], None]:
     return show
 
 
-def _vocabulary(arguments: argparse.Namespace, console: Console, bar: Progress) -> Any:
+def _vocabulary(
+    arguments: argparse.Namespace, console: Console, bar: Progress, options: Any
+) -> Any:
     """Return the given vocabulary or that of an earlier run, or train one."""
     if arguments.vocabulary is not None:
         return arguments.vocabulary
@@ -109,6 +111,8 @@ def _vocabulary(arguments: argparse.Namespace, console: Console, bar: Progress) 
         text_field=arguments.text_field,
         output=arguments.output,
         progress=_shown_in(bar, "vocabulary"),
+        pipeline_options=options,
+        part_size=arguments.part_size,
     )
 
 

@@ -14,14 +14,15 @@ from keras_albert.pretraining.config import PretrainingConfig
 from keras_albert.pretraining.prepared_files import (
     SPLITS,
     VOCABULARY_FILE,
-    ExampleFile,
+    ExampleFiles,
     PreparedMetadata,
     Split,
-    gather,
 )
+from keras_albert.tasks.distribution.model_state import MASKED_TOKENS
 from keras_albert.text.masking import MaskingRates, WholeWordMasking
 from keras_albert.text.packing import EncodedTexts, SpecialIds
-from keras_albert.text.tasks.masked_lm import draw_pairs
+from keras_albert.text.random_rows import RowDraws, permute
+from keras_albert.text.tasks.masked_lm import MaskedPairs, draw_pairs
 from keras_albert.text.tokenizer.albert_tokenizer import AlbertTokenizer
 from keras_albert.text.tokenizer.token_rows import TokenRows, ragged_range
 from keras_albert.types import Batch, Int64Array
@@ -29,6 +30,9 @@ from keras_albert.utils.arguments import check_at_least, check_positive
 from keras_albert.utils.reading import local_path
 
 _NUM_SPECIALS = 3  # [CLS] and two [SEP]
+
+# Fewer rows at a time take longer: each operation on arrays has a fixed cost.
+_ROWS_AT_ONCE = 512
 
 
 class PretrainingBatches:
@@ -38,17 +42,21 @@ class PretrainingBatches:
     segments. Without a second task, each epoch reads another part of them.
 
     `batch(step)` depends only on the data, its seed and the arguments, so that a
-    resumed run continues with the next number. Masks are drawn for a whole optimizer
-    step, so that processes with a part each have parts of the same batch.
+    resumed run continues with the next number. Orders and masks are functions of the
+    seed, the epoch and the example, so that a process reads only its part of a batch,
+    and memory does not depend on the number of examples.
 
     `x` contains `token_ids`, `segment_ids`, `padding_mask` `(rows, sequence_length)`
     and `mask_positions` `(rows, slots)`. `y` and `sample_weight` are dicts of
     `masked_lm` `(rows, slots)` and the second task `(rows,)`, or the array of
     `masked_lm` if there is none.
 
-    Weights: the mean over all cells of `weight * loss`, averaged over the batches and
-    processes of an optimizer step, is the mean over its masked tokens, or pairs.
-    Without `shuffle`, weights are 1 and 0: divide the sum by that of the weights.
+    Weights: the mean over all cells of `weight * loss`, averaged over the batches of an
+    optimizer step, is the mean over its masked tokens, or pairs. For a part of a batch
+    it is the mean over the part, and `x` also contains `masked_tokens` `(rows,)`, the
+    number of masked tokens of the part in the step: the training step of a task weighs
+    the parts by it. Without `shuffle`, weights are 1 and 0: divide the sum by that of
+    the weights.
 
     Args:
         data: `PretrainingData`.
@@ -85,9 +93,8 @@ class PretrainingBatches:
         self._special = SpecialIds(
             tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.pad_token_id
         )
-        # Caches of the last results, by number.
-        self._order = lru_cache(maxsize=2)(self._new_order)
-        self._whole = lru_cache(maxsize=1)(self._new_whole)
+        # The last rows.
+        self._block = lru_cache(maxsize=1)(self._new_block)
 
     @property
     def steps_per_epoch(self) -> int:
@@ -114,11 +121,13 @@ class PretrainingBatches:
             ValueError: If there is no such batch, or no such part.
         """
         self._check_place(step, shard, num_shards)
-        whole, number = divmod(step, self.accumulation_steps)
-        size = self.batch_size // num_shards
-        begin = number * self.batch_size + shard * size
+        size, parts = self.batch_size // num_shards, self.accumulation_steps
+        updates = max(1, _ROWS_AT_ONCE // (size * parts))
+        block, within = divmod(step, updates * parts)
+        begin = within * size
         batch: Batch = keras.tree.map_structure(
-            lambda array: array[begin : begin + size], self._whole(whole)
+            lambda array: array[begin : begin + size],
+            self._block(block * updates, updates, shard, num_shards),
         )
         return batch
 
@@ -156,50 +165,51 @@ class PretrainingBatches:
 
         return tf.data.Dataset.from_generator(generate, output_signature=signature)
 
-    def _new_whole(self, number: int) -> Batch:
-        """Make all batches of one optimizer step."""
-        count = self.batch_size * self.accumulation_steps
-        places = number * count + np.arange(count)
-        epochs, within = np.divmod(places, len(self.data))
-        entropy = [self.data.seed, number]
+    def _new_block(
+        self, first: int, updates: int, shard: int, num_shards: int
+    ) -> Batch:
+        """Make the rows of a process in the batches of some optimizer steps."""
+        size, parts = self.batch_size // num_shards, self.accumulation_steps
+        steps = first * parts + np.arange(updates * parts)
+        places = steps[:, None] * self.batch_size + shard * size + np.arange(size)
+        count, seed = len(self.data), self.data.seed
+        epochs, rows = np.divmod(places.reshape(-1), count)
+        real = np.ones(len(rows), np.float32)
         if self.shuffle:
-            rows = np.empty_like(within)
             for epoch in np.unique(epochs).tolist():
                 here = epochs == epoch
-                rows[here] = self._order(epoch)[within[here]]
-            real = np.ones(count, np.float32)
+                rows[here] = permute(rows[here], count, seed, epoch)
         else:
             # The last example is followed by rows of weight 0.
-            rows, real = within, (epochs == 0).astype(np.float32)
-        return self._masked(rows, real, np.random.default_rng(entropy))
+            real *= epochs == 0
+        inputs, labels, masked, changed = self._masked(rows, epochs)
+        x: dict[str, Any] = inputs
+        masked *= real[:, None]
+        if self.shuffle:
+            totals = np.maximum(masked.reshape(updates, -1).sum(axis=1), 1)
+            totals = np.repeat(totals, size * parts)
+            masked *= (size * parts * masked.shape[1] / totals)[:, None]
+            if num_shards > 1:
+                x[MASKED_TOKENS] = totals
+        if self.data.second_task is None:
+            return x, labels, masked
+        name = "sentence_order"
+        y = {"masked_lm": labels, name: changed}
+        return x, y, {"masked_lm": masked, name: real}
 
-    def _new_order(self, epoch: int) -> Int64Array:
-        # The third number distinguishes this seed from those of masks.
-        generator = np.random.default_rng([self.data.seed, epoch, 1])
-        return generator.permutation(len(self.data))
-
-    def _masked(
-        self, rows: Int64Array, real: Any, generator: np.random.Generator
-    ) -> Batch:
+    def _masked(self, rows: Int64Array, epochs: Int64Array) -> MaskedPairs:
+        draws = RowDraws(self.data.seed, epochs, rows)
         pairs = self.data.segments(rows)
         if self.shuffle and self.data.second_task is None:
-            pairs = _windows(pairs, self.sequence_length - _NUM_SPECIALS, generator)
-        drawn = draw_pairs(
+            pairs = _windows(pairs, self.sequence_length - _NUM_SPECIALS, draws)
+        return draw_pairs(
             self._encoded(pairs),
-            self._encoded(self._changed(pairs, rows, generator)),
+            self._encoded(self._changed(pairs, rows, epochs)),
             self.data.masking,
-            generator,
+            draws,
             np.arange(len(rows)),
             self.sequence_length,
         )
-        masked_weights = drawn.weights * real[:, None]
-        if self.shuffle:
-            masked_weights *= masked_weights.size / max(masked_weights.sum(), 1)
-        if self.data.second_task is None:
-            return drawn.x, drawn.labels, masked_weights
-        name = "sentence_order"
-        y = {"masked_lm": drawn.labels, name: drawn.changed}
-        return drawn.x, y, {"masked_lm": masked_weights, name: real}
 
     def _encoded(self, pairs: tuple[TokenRows, TokenRows]) -> EncodedTexts:
         return EncodedTexts(pairs, self._special, self.sequence_length)
@@ -208,7 +218,7 @@ class PretrainingBatches:
         self,
         pairs: tuple[TokenRows, TokenRows],
         rows: Int64Array,
-        generator: np.random.Generator,
+        epochs: Int64Array,
     ) -> tuple[TokenRows, TokenRows]:
         """Return the pairs that replace half of the given ones."""
         first, second = pairs
@@ -216,8 +226,11 @@ class PretrainingBatches:
             return second, first
         if self.data.second_task is None:
             return pairs
-        others = self.data.segments(draw_others(self.data.documents, rows, generator))
-        return first, _of_lengths(others, second.lengths)
+        # The last number distinguishes these draws from those of masks.
+        others = self.data.files.draw_others(
+            rows, RowDraws(self.data.seed, epochs, rows, 1)
+        )
+        return first, _of_lengths(self.data.segments(others), second.lengths)
 
     def _check_place(self, step: int, shard: int, num_shards: int) -> None:
         steps = self.steps_per_epoch
@@ -233,14 +246,15 @@ class PretrainingBatches:
 
 
 def _windows(
-    pairs: tuple[TokenRows, TokenRows], length: int, generator: np.random.Generator
+    pairs: tuple[TokenRows, TokenRows], length: int, draws: RowDraws
 ) -> tuple[TokenRows, TokenRows]:
     """Cut pairs that are too long to `length` tokens at a random position."""
     # Truncation would train on the same beginnings in each epoch. A window within one
     # segment becomes the first segment of its row.
     first, second = pairs
     total = first.lengths + second.lengths
-    begin = generator.integers(np.maximum(total - length, 0) + 1)
+    places = np.maximum(total - length, 0) + 1
+    begin = (draws.random(np.arange(len(total))) * places).astype(np.int64)
     end = np.minimum(begin + length, total)
     cut = np.clip(first.lengths, begin, end)
     cut = np.where(cut == begin, end, cut)
@@ -276,8 +290,8 @@ SecondTask: TypeAlias = Literal["sentence_order", "next_sentence"]
 class PretrainingData:
     """A split of a directory that `prepare_examples` wrote.
 
-    Examples are memory-mapped, so files may be of any size. Segments are swapped and
-    words masked when a batch is made, differently in each epoch.
+    Examples are read when a batch is made, so files may be of any size and number.
+    Segments are swapped and words masked then, differently in each epoch.
 
     Source: [Lan et al., 2020](https://arxiv.org/abs/1909.11942), section 3.1.
 
@@ -317,31 +331,28 @@ class PretrainingData:
             self.directory / VOCABULARY_FILE, text_rules="keep"
         )
         self.masking = WholeWordMasking(self.tokenizer, rates)
-        self._files = [
-            ExampleFile(str(self.directory / name), self.metadata.files.get(name))
-            for name in self.metadata.shards[split]
-        ]
-        self._count = sum(map(len, self._files))
-        if not self._count:
+        self.files = ExampleFiles(
+            [str(self.directory / name) for name in self.metadata.shards[split]],
+            self.metadata.files,
+        )
+        if not len(self):
             raise ValueError(
                 f"{directory} has no {split} examples. Prepare more text, or with "
                 "another `held_out`."
             )
-        self.documents = np.concatenate([file.documents for file in self._files])
-        one_document = self.documents.min() == self.documents.max()
-        if second_task == "next_sentence" and one_document:
+        if second_task == "next_sentence" and self.files.has_one_document():
             raise ValueError(
                 f"The {split} examples of {directory} are all from one document, but "
                 "next-sentence prediction needs several. Prepare more text."
             )
 
     def __len__(self) -> int:
-        return self._count
+        return len(self.files)
 
     @property
     def num_tokens(self) -> int:
         """The number of tokens in all examples, without special tokens."""
-        return sum(file.num_tokens for file in self._files)
+        return self.files.num_tokens
 
     def batches(
         self,
@@ -384,17 +395,7 @@ class PretrainingData:
         Returns:
             The first segments, and the second ones.
         """
-        return gather(self._files, rows)
-
-
-def draw_others(
-    documents: Any, rows: Int64Array, generator: np.random.Generator
-) -> Int64Array:
-    """Draw for each row an example of another document."""
-    others = generator.integers(len(documents), size=len(rows))
-    while len(same := np.flatnonzero(documents[others] == documents[rows])):
-        others[same] = generator.integers(len(documents), size=len(same))
-    return others
+        return self.files.segments(rows)
 
 
 def _check(split: str, second_task: str | None, seed: int) -> None:
@@ -413,9 +414,6 @@ def _check(split: str, second_task: str | None, seed: int) -> None:
 EVALUATION_MASKS = MaskingRates(
     mask_selection_rate=0.15, mask_token_rate=1.0, random_token_rate=0.0, max_ngram=1
 )
-
-# The number of examples that are masked together.
-_READ = 256
 
 
 @dataclass(frozen=True)
@@ -441,12 +439,10 @@ class HeldOut:
     ) -> Self:
         """Read the first examples; rows of weight 0 fill the last batch."""
         count = min(max_examples, len(data))
-        # Read in parts of fixed size, so that masks do not depend on the batch size.
-        batches = data.batches(_READ, sequence_length, shuffle=False)
-        parts = list(map(batches.batch, range(-(-count // _READ))))
-        rows = np.minimum(np.arange(-(-count // batch_size) * batch_size), count - 1)
+        batches = data.batches(batch_size, sequence_length, shuffle=False)
+        parts = list(map(batches.batch, range(-(-count // batch_size))))
         x, y, weights = keras.tree.map_structure(
-            lambda *arrays: np.concatenate(arrays)[rows], *parts
+            lambda *arrays: np.concatenate(arrays), *parts
         )
         for each in keras.tree.flatten(weights):
             each[count:] = 0

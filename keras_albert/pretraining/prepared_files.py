@@ -2,15 +2,18 @@
 
 import json
 import os
+import struct
+import threading
 import zlib
-from collections.abc import Mapping
-from contextlib import suppress
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO, Any, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 
+from keras_albert.text.random_rows import RowDraws
 from keras_albert.text.tokenizer.token_rows import TokenRows
 from keras_albert.types import Int64Array, IntArray
 from keras_albert.utils.environment import import_package
@@ -18,7 +21,7 @@ from keras_albert.utils.reading import parse_json, reading
 
 METADATA_FILE = "metadata.json"
 VOCABULARY_FILE = "vocabulary.spm"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 
 Split: TypeAlias = Literal["train", "held_out"]
 SPLITS: tuple[Split, ...] = get_args(Split)
@@ -42,7 +45,7 @@ class PreparedMetadata:
     counters: dict[str, int] = field(default_factory=dict)
     # Compressed files that are damaged, and were read up to the damage.
     broken_files: list[str] = field(default_factory=list)
-    # The bytes, rows and checksum of each; none of data that earlier versions prepared.
+    # The bytes, rows and tokens of each file.
     files: dict[str, dict[str, int]] = field(default_factory=dict)
 
     def to_json(self) -> str:
@@ -87,6 +90,18 @@ class Example(NamedTuple):
     document: int
 
 
+# What a file stores of an example besides its ids: where they are among those of the
+# record batch, and a checksum of everything, checked whenever an example is read. One
+# column, since each read of a row costs as much as its tokens.
+_HEAD = np.dtype(
+    [
+        *(("begin", "<u4"), ("end", "<u4"), ("boundary", "<u4")),
+        *(("document", "<u8"), ("checksum", "<u4")),
+    ]
+)
+_CHECKED = _HEAD.itemsize - 4
+
+
 def example_schema(vocabulary_size: int) -> Any:
     """Return the columns of a file of examples, a `pyarrow.Schema`."""
     pa = arrow()
@@ -94,10 +109,7 @@ def example_schema(vocabulary_size: int) -> Any:
     return pa.schema(
         [
             pa.field("token_ids", pa.list_(pa.field("item", ids, False)), False),
-            pa.field("boundary", pa.int32(), False),
-            pa.field("document", pa.uint64(), False),
-            # That of the ids and the boundary, checked whenever an example is read.
-            pa.field("checksum", pa.uint32(), False),
+            pa.field("head", pa.binary(_HEAD.itemsize), False),
         ]
     )
 
@@ -105,13 +117,14 @@ def example_schema(vocabulary_size: int) -> Any:
 class ExampleWriter:
     """Writes a file of examples, with at most some thousands in memory."""
 
-    def __init__(self, stream: IO[bytes], vocabulary_size: int) -> None:
+    def __init__(self, stream: IO[bytes], vocabulary_size: int, name: str) -> None:
         self._pa = arrow()
         self._schema = example_schema(vocabulary_size)
         self._sink = self._pa.PythonFile(stream, "w")
         self._writer = self._pa.ipc.new_file(self._sink, self._schema)
+        self._name = name
         self._waiting: list[Example] = []
-        self.facts = {"bytes": 0, "rows": 0, "checksum": 0}
+        self.facts = {"bytes": 0, "rows": 0, "tokens": 0}
 
     def add(self, example: Example) -> None:
         """Add an example."""
@@ -127,55 +140,183 @@ class ExampleWriter:
         self.facts["bytes"] = self._sink.tell()
 
     def _write(self) -> None:
-        batch = _record_batch(self._pa, self._schema, self._waiting)
+        batch = _record_batch(self._pa, self._schema, self._waiting, self._name)
         self._writer.write_batch(batch)
         self.facts["rows"] += len(self._waiting)
-        columns = _Columns.read(batch)
-        self.facts["checksum"] = columns.add_to(self.facts["checksum"])
+        self.facts["tokens"] += sum(len(each.token_ids) for each in self._waiting)
         self._waiting = []
 
 
+class _Layout(NamedTuple):
+    """Where the columns of a file begin, for each of its record batches."""
+
+    # The number of rows before each batch, and in total.
+    before: Int64Array
+    # The bytes before the ids and the heads, `(batches, 2)`.
+    places: Int64Array
+    id_type: "np.dtype[Any]"
+
+
 class ExampleFile:
-    """A memory-mapped file of examples; files of earlier versions have no `facts`."""
+    """A file of examples, which is read row by row and not mapped into memory."""
+
+    # Mapped pages would count as memory of the process, and a file that is cut short
+    # would kill it.
 
     def __init__(self, path: str, facts: Mapping[str, int] | None = None) -> None:
-        pa = arrow()
+        self._descriptor: int | None = None
+        self._layout: _Layout | None = None
         self.path = path
+        self._seed = zlib.crc32(os.path.basename(path).encode())
+        self._facts = facts or {}
         self._size = os.path.getsize(path)
-        facts = facts or {}
-        self._compare(facts, bytes=self._size)
-        try:
-            file = pa.ipc.open_file(pa.memory_map(path))
-            batches = [file.get_batch(i) for i in range(file.num_record_batches)]
-            self._columns = [_Columns.read(batch) for batch in batches]
-        except (pa.ArrowInvalid, KeyError) as error:
-            msg = f"{path} is damaged, or not a file of examples ({error}). {_REMEDY}"
-            raise ValueError(msg) from error
-        # The number of rows before each batch, and in total.
-        self._before = np.cumsum([0, *(len(c.boundaries) for c in self._columns)])
-        if facts:
-            # Of 12 bytes an example, not of its ids.
-            checksum = 0
-            for columns in self._columns:
-                checksum = columns.add_to(checksum)
-            self._compare(facts, rows=len(self), checksum=checksum)
+        self._compare(bytes=self._size)
+        if not facts:
+            heads = self._heads()
+            tokens = int((heads["end"] - heads["begin"]).sum(dtype=np.int64))
+            self._facts = {"rows": len(heads), "tokens": tokens}
 
-    def _compare(self, facts: Mapping[str, int], **found: int) -> None:
+    def _compare(self, **found: int) -> None:
         for name, value in found.items():
-            if facts.get(name, value) != value:
+            if self._facts.get(name, value) != value:
                 raise ValueError(
                     f"{self.path} is not the file that was prepared: its {name} should "
-                    f"be {facts[name]}. Received: {value}. {_REMEDY}"
+                    f"be {self._facts[name]}. Received: {value}. {_REMEDY}"
                 )
 
-    def check_size(self) -> None:
-        """Check that the file was not cut short: reading it would kill the process."""
-        with suppress(FileNotFoundError):
-            if (size := os.stat(self.path).st_size) < self._size:
+    def __len__(self) -> int:
+        return self._facts["rows"]
+
+    @property
+    def num_tokens(self) -> int:
+        """The number of tokens in all examples."""
+        return self._facts["tokens"]
+
+    @property
+    def layout(self) -> _Layout:
+        """Where the columns begin, found when the first row is read."""
+        if self._layout is None:
+            pa = arrow()
+            try:
+                self._layout = _find_columns(pa, self.path)
+            except (pa.ArrowInvalid, KeyError, IndexError, AttributeError) as error:
                 raise ValueError(
-                    f"{self.path} was cut from {self._size:,} to {size:,} bytes while "
-                    f"it was in use. {_REMEDY}"
-                )
+                    f"{self.path} is damaged, or not a file of examples ({error}). "
+                    f"{_REMEDY}"
+                ) from error
+            self._compare(rows=int(self._layout.before[-1]))
+        return self._layout
+
+    @property
+    def documents(self) -> np.ndarray[Any, np.dtype[np.uint64]]:
+        """The document of each example, uint64 `(rows,)`."""
+        return self._heads()["document"]
+
+    def _heads(self) -> Any:
+        before, places, _ = self.layout
+        sizes = _HEAD.itemsize * np.diff(before)
+        parts = map(self._read, sizes.tolist(), places[:, 1].tolist())
+        return np.frombuffer(b"".join(parts), _HEAD)
+
+    def document(self, row: int) -> int:
+        """Return the document of an example."""
+        return int(np.frombuffer(self._head(*self._find(row)), _HEAD)["document"][0])
+
+    def segments(self, row: int) -> tuple[IntArray, IntArray]:
+        """Return both segments of an example."""
+        batch, within = self._find(row)
+        head = self._head(batch, within)
+        begin, end, boundary, _, checksum = _UNPACK(head)
+        dtype = self.layout.id_type
+        place = int(self.layout.places[batch, 0]) + begin * dtype.itemsize
+        size = (end - begin) * dtype.itemsize
+        is_inside = 0 <= size <= self._size - place
+        ids = self._read(size, place) if is_inside else b""
+        if checksum != _checksum(ids, head[:_CHECKED], self._seed):
+            raise ValueError(
+                f"{self.path} is damaged, or another file: example {within} of record "
+                f"batch {batch} has another checksum. {_REMEDY}"
+            )
+        found = np.frombuffer(ids, dtype)
+        return found[:boundary], found[boundary:]
+
+    def _head(self, batch: int, row: int) -> bytes:
+        size = _HEAD.itemsize
+        return self._read(size, int(self.layout.places[batch, 1]) + row * size)
+
+    def close(self) -> None:
+        """Close the file, until it is read again."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+    def __del__(self) -> None:
+        self.close()
+
+    def _find(self, row: int) -> tuple[int, int]:
+        before = self.layout.before
+        batch = int(before.searchsorted(row, side="right")) - 1
+        return batch, row - int(before[batch])
+
+    def _read(self, size: int, place: int) -> bytes:
+        if self._descriptor is None:
+            # Windows would convert line ends.
+            self._descriptor = os.open(
+                self.path, os.O_RDONLY | getattr(os, "O_BINARY", 0)
+            )
+        content: bytes = _read_at(self._descriptor, size, place)
+        if len(content) < size:
+            found = os.fstat(self._descriptor).st_size
+            raise ValueError(
+                f"{self.path} was cut from {self._size:,} to {found:,} bytes while it "
+                f"was in use. {_REMEDY}"
+            )
+        return content
+
+
+_UNPACK = struct.Struct("<IIIQI").unpack
+
+
+def _seek_and_read(descriptor: int, size: int, place: int) -> bytes:
+    os.lseek(descriptor, place, os.SEEK_SET)
+    return os.read(descriptor, size)
+
+
+# Windows has none.
+_read_at = getattr(os, "pread", _seek_and_read)
+
+
+def _find_columns(pa: Any, path: str) -> _Layout:
+    with pa.memory_map(path) as source:
+        begin = source.read_buffer().address
+        file = pa.ipc.open_file(source)
+        batches = [file.get_batch(i) for i in range(file.num_record_batches)]
+        buffers = [
+            (batch.column("token_ids").buffers()[3], batch.column("head").buffers()[1])
+            for batch in batches
+        ]
+        places = [[each.address - begin for each in pair] for pair in buffers]
+        kind = file.schema.field("token_ids").type.value_type
+    before = np.cumsum([0, *(batch.num_rows for batch in batches)])
+    numbers = np.array(places, np.int64).reshape(-1, 2)
+    return _Layout(before, numbers, np.dtype(kind.to_pandas_dtype()))
+
+
+# Systems allow a process a few hundred to a thousand.
+_MOST_OPEN = 100
+
+
+class ExampleFiles:
+    """The files of a split, numbered through, of which some are open at a time."""
+
+    def __init__(
+        self, paths: Sequence[str], facts: Mapping[str, Mapping[str, int]] | None = None
+    ) -> None:
+        named = facts or {}
+        self._files = [ExampleFile(p, named.get(os.path.basename(p))) for p in paths]
+        self._before = np.cumsum([0, *map(len, self._files)])
+        self._open: OrderedDict[int, ExampleFile] = OrderedDict()
+        self._lock = threading.Lock()
 
     def __len__(self) -> int:
         return int(self._before[-1])
@@ -183,80 +324,72 @@ class ExampleFile:
     @property
     def num_tokens(self) -> int:
         """The number of tokens in all examples."""
-        return sum(int(c.offsets[-1] - c.offsets[0]) for c in self._columns)
+        return sum(file.num_tokens for file in self._files)
 
-    @property
-    def documents(self) -> np.ndarray[Any, np.dtype[np.uint64]]:
-        """The document of each example, uint64 `(rows,)`."""
-        parts = [columns.documents for columns in self._columns]
-        return np.concatenate(parts) if parts else np.empty(0, np.uint64)
-
-    def segments(self, row: int) -> tuple[IntArray, IntArray]:
-        """Return both segments of an example, as views of the file."""
-        batch = int(np.searchsorted(self._before, row, side="right")) - 1
-        columns, row = self._columns[batch], row - int(self._before[batch])
-        begin, end = columns.offsets[row], columns.offsets[row + 1]
-        boundary = columns.boundaries[row]
-        ids = columns.values[begin:end]
-        if columns.checksums is not None and (
-            _checksum(ids, boundary) != columns.checksums[row]
-        ):
-            raise ValueError(
-                f"{self.path} is damaged: example {row} of record batch {batch} has "
-                f"another checksum. {_REMEDY}"
-            )
-        return ids[:boundary], ids[boundary:]
-
-
-class _Columns(NamedTuple):
-    """The columns of a record batch, as NumPy arrays."""
-
-    values: Any
-    offsets: Any
-    boundaries: Any
-    documents: Any
-    # `None` in files of earlier versions.
-    checksums: Any
-
-    @classmethod
-    def read(cls, batch: Any) -> "_Columns":
-        ids = batch.column("token_ids")
-        has_checksums = "checksum" in batch.schema.names
-        return cls(
-            # The offsets refer to `values`; `flatten` would shift it.
-            ids.values.to_numpy(),
-            ids.offsets.to_numpy(),
-            batch.column("boundary").to_numpy(),
-            batch.column("document").to_numpy(),
-            batch.column("checksum").to_numpy() if has_checksums else None,
+    def segments(self, rows: Int64Array) -> tuple[TokenRows, TokenRows]:
+        """Read the first and the second segments of examples."""
+        with self._lock:
+            pairs = [file.segments(row) for file, row in self._find(rows)]
+        return (
+            TokenRows.from_arrays([first for first, _ in pairs]),
+            TokenRows.from_arrays([second for _, second in pairs]),
         )
 
-    def add_to(self, checksum: int) -> int:
-        """Return the checksum of the documents and of the examples' checksums."""
-        for column in (self.documents, self.checksums):
-            checksum = zlib.crc32(column, checksum) if column is not None else checksum
-        return checksum
+    def documents(self, rows: Int64Array) -> np.ndarray[Any, np.dtype[np.uint64]]:
+        """Read the document of each example."""
+        with self._lock:
+            found = [file.document(row) for file, row in self._find(rows)]
+        return np.array(found, np.uint64)
+
+    def draw_others(self, rows: Int64Array, draws: RowDraws) -> Int64Array:
+        """Draw for each example one of another document, from draws of its own."""
+        others, own = np.empty_like(rows), self.documents(rows)
+        left = np.arange(len(rows))
+        while len(left):
+            others[left] = draws.bits(left) % np.uint64(len(self))
+            left = left[self.documents(others[left]) == own[left]]
+        return others
+
+    def has_one_document(self) -> bool:
+        """Return whether all examples are of the same document."""
+        first = self.documents(np.zeros(1, np.int64))
+        return all((file.documents == first).all() for file in self._files)
+
+    def _find(self, rows: Int64Array) -> Iterator[tuple[ExampleFile, int]]:
+        owners = np.searchsorted(self._before, rows, side="right") - 1
+        within = rows - self._before[owners]
+        for owner, row in zip(owners.tolist(), within.tolist(), strict=True):
+            self._open[owner] = self._files[owner]
+            self._open.move_to_end(owner)
+            if len(self._open) > _MOST_OPEN:
+                self._open.popitem(last=False)[1].close()
+            yield self._files[owner], row
 
 
-def _checksum(ids: Any, boundary: Any) -> int:
-    return zlib.crc32(ids, int(boundary) & 0xFFFFFFFF)
+def _checksum(ids: Any, head: bytes, seed: int) -> int:
+    # The seed is of the file's name, so that another file of the data is recognized.
+    return zlib.crc32(ids, zlib.crc32(head, seed))
 
 
-def _record_batch(pa: Any, schema: Any, examples: list[Example]) -> Any:
+def _record_batch(pa: Any, schema: Any, examples: list[Example], name: str) -> Any:
     rows = TokenRows.from_arrays([example.token_ids for example in examples])
     offsets = np.append(rows.starts, len(rows.values)).astype(np.int32)
     ids = schema.field("token_ids").type
     values = pa.array(rows.values, ids.value_type)
-    stored = values.to_numpy()
-    checksums = [
-        _checksum(stored[offsets[n] : offsets[n + 1]], example.boundary)
-        for n, example in enumerate(examples)
+    heads = np.zeros(len(examples), _HEAD)
+    heads["begin"], heads["end"] = offsets[:-1], offsets[1:]
+    heads["boundary"] = [example.boundary for example in examples]
+    heads["document"] = [example.document for example in examples]
+    stored, seed = values.to_numpy(), zlib.crc32(name.encode())
+    heads["checksum"] = [
+        _checksum(stored[head["begin"] : head["end"]], head.tobytes()[:_CHECKED], seed)
+        for head in heads
     ]
     columns = [
         pa.ListArray.from_arrays(offsets, values, type=ids),
-        pa.array([example.boundary for example in examples], pa.int32()),
-        pa.array([example.document for example in examples], pa.uint64()),
-        pa.array(checksums, pa.uint32()),
+        pa.FixedSizeBinaryArray.from_buffers(
+            schema.field("head").type, len(heads), [None, pa.py_buffer(heads)]
+        ),
     ]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
@@ -264,20 +397,3 @@ def _record_batch(pa: Any, schema: Any, examples: list[Example]) -> Any:
 def arrow() -> Any:
     """Import pyarrow, or name the extra that installs it."""
     return import_package("A file of examples", "keras-albert[pretraining]", "pyarrow")
-
-
-def gather(files: list[ExampleFile], rows: Int64Array) -> tuple[TokenRows, TokenRows]:
-    """Read the first and the second segments of examples, numbered over all files."""
-    before = np.cumsum([0, *(len(file) for file in files)])
-    owners = np.searchsorted(before, rows, side="right") - 1
-    within = (rows - before[owners]).tolist()
-    for owner in np.unique(owners).tolist():
-        files[owner].check_size()
-    pairs = [
-        files[owner].segments(row)
-        for owner, row in zip(owners.tolist(), within, strict=True)
-    ]
-    return (
-        TokenRows.from_arrays([first for first, _ in pairs]),
-        TokenRows.from_arrays([second for _, second in pairs]),
-    )

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from keras_albert.text.random_rows import Draws, number_in_row, uniform
 from keras_albert.text.tokenizer.text_rules import UNSPACED
 from keras_albert.types import FloatArray, Int64Array, IntArray
 from keras_albert.utils.arguments import check_at_most, check_positive, check_rates
@@ -82,13 +83,11 @@ class WholeWordMasking:
         weights = 1 / np.arange(1, self.rates.max_ngram + 1)
         self._ngram_steps = np.cumsum(weights / weights.sum())
 
-    def __call__(
-        self, token_ids: IntArray, generator: np.random.Generator
-    ) -> MaskedRows:
-        """Mask packed rows; the same state of the generator draws the same masks."""
+    def __call__(self, token_ids: IntArray, draws: Draws) -> MaskedRows:
+        """Mask packed rows; the same state of `draws` results in the same masks."""
         num_rows, width = token_ids.shape
         slots = self.rates.slots(width)
-        chosen = self._choose(token_ids, generator)
+        chosen = self._choose(token_ids, draws)
         rows = chosen // width
         slot = number_in_row(rows)
         shape = (num_rows, slots)
@@ -99,21 +98,20 @@ class WholeWordMasking:
         labels[rows, slot] = flat[chosen]
         weights[rows, slot] = 1.0
         masked = flat.astype(np.int32)
-        masked[chosen] = self._replace(flat[chosen], generator)
+        masked[chosen] = self._replace(flat[chosen], rows, draws)
         return MaskedRows(masked.reshape(token_ids.shape), positions, labels, weights)
 
-    def _replace(self, kept: IntArray, generator: np.random.Generator) -> IntArray:
+    def _replace(self, kept: IntArray, rows: Int64Array, draws: Draws) -> IntArray:
         """Draw the replacements of the selected tokens."""
-        draw = generator.random(len(kept))
-        random_ids = generator.choice(self._drawable, len(kept))
+        draw = uniform(draws, rows)
+        places = uniform(draws, rows) * len(self._drawable)
+        random_ids = self._drawable[places.astype(np.int64)]
         swapped = draw < self.rates.mask_token_rate + self.rates.random_token_rate
         ids = np.where(swapped, random_ids, kept)
         ids[draw < self.rates.mask_token_rate] = self.mask_token_id
         return ids
 
-    def _choose(
-        self, token_ids: IntArray, generator: np.random.Generator
-    ) -> Int64Array:
+    def _choose(self, token_ids: IntArray, draws: Draws) -> Int64Array:
         """Choose the tokens to predict, as sorted indices of the flattened rows."""
         if not self.rates.mask_selection_rate:
             return np.empty(0, np.int64)
@@ -129,11 +127,12 @@ class WholeWordMasking:
         # Words: the index in `places` where each begins, and its number of tokens.
         begins = np.flatnonzero(starts)
         sizes = np.diff(begins, append=len(places))
-        run_begins = self._cut_runs(first[begins], generator)
+        rows = places[begins] // width
+        run_begins = self._cut_runs(first[begins], rows, draws)
         run_sizes = np.add.reduceat(sizes, run_begins)
-        run_rows = places[begins[run_begins]] // width
+        run_rows = rows[run_begins]
         in_row = np.bincount(places // width, minlength=num_rows)
-        taken = self._take_runs(run_rows, run_sizes, in_row, slots, generator)
+        taken = self._take_runs(run_rows, run_sizes, in_row, slots, draws)
         # From runs to words, then to tokens.
         lengths = np.diff(run_begins, append=len(begins))
         words = np.repeat(taken == _WHOLE, lengths)
@@ -143,15 +142,19 @@ class WholeWordMasking:
         return chosen
 
     def _cut_runs(
-        self, opens_segment: npt.NDArray[np.bool_], generator: np.random.Generator
+        self, opens_segment: npt.NDArray[np.bool_], rows: Int64Array, draws: Draws
     ) -> Int64Array:
-        """Split the words of all rows into runs, none of which crosses segments."""
-        count = len(opens_segment)
-        lengths = np.searchsorted(self._ngram_steps, generator.random(count)) + 1
+        """Split the words of each row into runs, none of which crosses segments."""
+        lengths = np.searchsorted(self._ngram_steps, uniform(draws, rows)) + 1
         ends = np.cumsum(np.minimum(lengths, self.rates.max_ngram))
+        # Each row has as many lengths as words, and does not use all of them.
+        counts = np.bincount(rows)
+        last = np.cumsum(counts)
+        first = last - counts
+        ends -= (np.append(0, ends)[first] - first)[rows]
         cuts = opens_segment.copy()
-        cuts[0] = True
-        cuts[ends[ends < count]] = True
+        cuts[first[counts > 0]] = True
+        cuts[ends[ends < last[rows]]] = True
         return np.flatnonzero(cuts)
 
     def _take_runs(
@@ -160,18 +163,18 @@ class WholeWordMasking:
         run_sizes: Int64Array,
         in_row: Int64Array,
         slots: Int64Array,
-        generator: np.random.Generator,
+        draws: Draws,
     ) -> npt.NDArray[np.int8]:
         """Select runs at random, up to the selection rate and the slots of a row."""
         # Shuffles the runs of each row, and keeps the order of the rows.
-        order = np.argsort(run_rows + generator.random(len(run_rows)))
+        order = np.argsort(run_rows + uniform(draws, run_rows), kind="stable")
         sizes, rows = run_sizes[order], run_rows[order]
         opening = np.flatnonzero(np.diff(rows, prepend=-1))
         begins = np.cumsum(sizes) - sizes
         begins -= np.repeat(begins[opening], np.diff(opening, append=len(rows)))
         # A row's runs form a circle, and those that begin within a window of random
         # position are selected: the probability does not depend on a run's size.
-        turn = generator.random(len(in_row)) * in_row
+        turn = uniform(draws, np.arange(len(in_row))) * in_row
         distance = (begins - turn[rows]) % in_row[rows]
         window = np.minimum(self.rates.mask_selection_rate * in_row, slots)
         inside = np.flatnonzero(distance < window[rows])
@@ -188,11 +191,6 @@ class WholeWordMasking:
         result = np.empty_like(taken)
         result[order] = taken
         return result
-
-
-def number_in_row(rows: Int64Array) -> Int64Array:
-    """Number entries within their rows: `[3, 3, 5]` becomes `[0, 1, 0]`."""
-    return np.arange(len(rows)) - np.searchsorted(rows, rows)
 
 
 def _drawable_ids(tokenizer: Any) -> IntArray:

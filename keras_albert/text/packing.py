@@ -9,7 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from keras_albert.text.reading import plain_column
-from keras_albert.text.tokenizer.token_rows import TokenRows, ragged_range
+from keras_albert.text.tokenizer.token_rows import (
+    TokenRows,
+    ragged_range,
+    truncated_lengths,
+)
 from keras_albert.types import (
     Batch,
     FloatArray,
@@ -150,23 +154,6 @@ def check_truncation(truncate: str) -> None:
             "`truncate` is 'round_robin' or 'waterfall'. Received: "
             f"truncate={truncate!r}"
         )
-
-
-def truncated_lengths(
-    lengths: tuple[Int64Array, ...], budget: int, truncate: Truncation
-) -> tuple[Int64Array, ...]:
-    """Return how many tokens of each text are kept, as in KerasHub, in closed form."""
-    # "round_robin" assigns the budget, without special tokens, one by one, the first
-    # text first; "waterfall" fills it with the first text, then the second.
-    if len(lengths) == 1:
-        return (np.minimum(lengths[0], budget),)
-    first, second = lengths
-    if truncate == "waterfall":
-        first = np.minimum(first, budget)
-    else:
-        share = np.maximum((budget + 1) // 2, budget - second)
-        first = np.minimum(first, share)
-    return first, np.minimum(second, budget - first)
 
 
 class EncodedTexts:

@@ -9,8 +9,6 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-import keras
-
 
 def check_packages(what: str, install: str, *packages: str) -> None:
     """Raise if an optional package is missing, with the command that installs it."""
@@ -31,8 +29,11 @@ def import_package(what: str, install: str, name: str) -> Any:
 
 def versions(*packages: str) -> dict[str, str]:
     """Return the versions of Python and of packages, and the name of the backend."""
-    found = {"python": platform.python_version(), "backend": keras.config.backend()}
-    own = ("keras-albert", "keras", "keras-hub", keras.config.backend())
+    import keras  # noqa: PLC0415  (workers that prepare texts do without it)
+
+    backend = keras.config.backend()
+    found = {"python": platform.python_version(), "backend": backend}
+    own = ("keras-albert", "keras", "keras-hub", backend)
     for package in own + packages:
         try:
             found[package] = version(package)
@@ -75,6 +76,8 @@ def _on_linux(entry: str) -> str | None:
 
 
 def _accelerators() -> list[str]:
+    import keras  # noqa: PLC0415  (see above)
+
     backend = keras.config.backend()
     # The backend has loaded its library.
     library = sys.modules[backend]

@@ -7,7 +7,7 @@ from rich.console import Console
 
 from keras_albert.commands.pretrain import progress_bar
 from keras_albert.pretraining import PretrainingData
-from keras_albert.pretraining.prepare.pipeline import PartPreparation
+from keras_albert.pretraining.prepare.parts import PartPreparation
 from keras_albert_cli.run_command import run_command as main
 from tests.pretraining.texts import make_documents, plain
 

@@ -23,7 +23,7 @@ of the model (`tests/layers/test_shared_transformer_encoder.py` asks the encoder
 
 import numpy as np
 
-from keras_albert.text.packing import truncated_lengths
+from keras_albert.text.tokenizer.token_rows import truncated_lengths
 
 
 def test_pairs_are_cut_as_the_reference_cuts_them():

@@ -22,13 +22,14 @@ def write_prepared(directory, proto, train=96, held_out=24, seed=0):
     shards, files = {}, {}
     for split, count in (("train", train), ("held_out", held_out)):
         rng = np.random.default_rng([seed, count])
-        shards[split] = [shard_name(split, "00000")]
-        with (directory / shards[split][0]).open("wb") as stream:
-            writer = ExampleWriter(stream, VOCABULARY_SIZE)
+        name = shard_name(split, "00000")
+        shards[split] = [name]
+        with (directory / name).open("wb") as stream:
+            writer = ExampleWriter(stream, VOCABULARY_SIZE, name)
             for example in _examples(rng, count):
                 writer.add(example)
             writer.close()
-        files[shards[split][0]] = writer.facts
+        files[name] = writer.facts
     metadata = PreparedMetadata(
         SEQUENCE_LENGTH, VOCABULARY_SIZE, shards, {}, {"documents": 8}, files=files
     )

@@ -3,8 +3,9 @@ import numpy as np
 import pytest
 
 from keras_albert.pretraining import PretrainingData
-from keras_albert.pretraining.dataset import draw_others
+from keras_albert.tasks.distribution.model_state import MASKED_TOKENS
 from keras_albert.text.masking import MaskingRates
+from keras_albert.text.random_rows import RowDraws, permute
 
 BATCH = 8
 
@@ -49,11 +50,46 @@ def test_a_batch_is_a_function_of_its_number(prepared, data):
         assert (other[0]["token_ids"] != third[0]["token_ids"]).any()
 
 
-@pytest.mark.parametrize("num_shards", [2, 4])
-def test_parts_of_a_batch_are_the_whole(data, num_shards):
-    batches = data.batches(BATCH)
-    parts = [data.batches(BATCH).batch(5, i, num_shards) for i in range(num_shards)]
-    assert_same(joined(*parts), batches.batch(5))
+def weighed(batches):
+    """The rows of all processes, with weights as after a training step's scaling."""
+    x, y, weights = joined(*batches)
+    counts = x.pop(MASKED_TOKENS)
+    share = (counts / counts.mean())[:, None]
+    if isinstance(weights, dict):
+        return x, y, weights | {"masked_lm": weights["masked_lm"] * share}
+    return x, y, weights * share
+
+
+@pytest.mark.parametrize("task", ["sentence_order", "next_sentence", None])
+@pytest.mark.parametrize(("num_shards", "accumulation"), [(2, 1), (4, 3), (8, 1)])
+def test_parts_of_a_batch_are_the_whole(prepared, task, num_shards, accumulation):
+    data = PretrainingData(prepared, second_task=task)
+
+    def batches():
+        return data.batches(BATCH, 20, accumulation)
+
+    parts = [batches().batch(5, i, num_shards) for i in range(num_shards)]
+    x, y, weights = weighed(parts)
+    whole = batches().batch(5)
+    assert_same((x, y), whole[:2])
+    for a, b in zip(*map(keras.tree.flatten, (weights, whole[2])), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-6)
+    assert len({int(part[0][MASKED_TOKENS][0]) for part in parts}) > 1
+
+
+def test_a_process_reads_only_its_rows(prepared, monkeypatch):
+    data, read = PretrainingData(prepared), []
+    segments = data.segments
+    monkeypatch.setattr(data, "segments", lambda r: (read.extend(r), segments(r))[1])
+    data.batches(48).batch(0, 3, 4)
+    # Of all batches that are made at a time.
+    assert len(read) <= 512
+    wanted = data.batches(48).batch(0, 3, 4)[0]["token_ids"]
+    read.clear()
+    monkeypatch.setattr("keras_albert.pretraining.dataset._ROWS_AT_ONCE", 1)
+    found = data.batches(48).batch(0, 3, 4)[0]["token_ids"]
+    assert read == permute(np.arange(36, 48), 96, 0, 0).tolist()
+    np.testing.assert_array_equal(found, wanted)
 
 
 def test_accumulated_batches_are_one_large_batch(data):
@@ -120,20 +156,22 @@ def test_masks_are_a_share_of_the_real_tokens(data):
 
 @pytest.mark.parametrize(("shards", "steps"), [(1, 1), (2, 1), (2, 3)])
 def test_weights_make_the_mean_over_all_masked_tokens(data, shards, steps):
-    """As in the loss: a mean over cells, then over parts and batches."""
+    """As in the loss: a mean over cells, then over parts, weighed, and batches."""
     rng = np.random.default_rng(0)
     slots = data.batches(BATCH).slots
     losses = rng.random((steps, BATCH, slots))
     batches = data.batches(BATCH, accumulation_steps=steps)
     size = BATCH // shards
-    means, masked = [], []
+    means, counts, masked = [], [], []
     for step in range(steps):
         for shard in range(shards):
             part = losses[step, shard * size : (shard + 1) * size]
-            _, y, weights = batches.batch(step, shard, shards)
+            x, y, weights = batches.batch(step, shard, shards)
             means.append((part * weights["masked_lm"]).mean())
+            counts.append(x[MASKED_TOKENS][0] if shards > 1 else 1)
             masked.append(part[y["masked_lm"] > 0])
-    np.testing.assert_allclose(np.mean(means), np.concatenate(masked).mean(), rtol=1e-6)
+    mean = np.average(means, weights=counts)
+    np.testing.assert_allclose(mean, np.concatenate(masked).mean(), rtol=1e-6)
 
 
 def test_held_out_examples_come_once_and_always_masked_alike(prepared):
@@ -177,8 +215,9 @@ def test_next_sentence_draws_from_another_document(prepared):
             assert len(second) in lengths
             assert first in seconds
     rows = np.arange(96)
-    others = draw_others(data.documents, rows, np.random.default_rng(0))
-    assert (data.documents[others] != data.documents[rows]).all()
+    others = data.files.draw_others(rows, RowDraws(0, rows))
+    documents = data.files.documents
+    assert (documents(others) != documents(rows)).all()
 
 
 def test_shorter_rows_than_prepared(data):
@@ -197,8 +236,8 @@ def test_shorter_rows_without_a_second_task_are_windows(prepared):
     x, _, _ = data.batches(len(data), 12).batch(0)
     special = [tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.pad_token_id]
     begins = []
-    places = np.random.default_rng([0, 0, 1]).permutation(len(data))
-    for row, place in enumerate(places):
+    places = permute(np.arange(len(data)), len(data), 0, 0)
+    for row, place in enumerate(places.tolist()):
         ids = [i for i in x["token_ids"][row].tolist() if i not in special]
         text = whole[place]
         assert len(ids) == min(budget, len(text))

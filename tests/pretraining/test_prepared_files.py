@@ -6,7 +6,7 @@ import shutil
 import numpy as np
 import pytest
 
-from keras_albert.pretraining import PretrainingData
+from keras_albert.pretraining import PretrainingData, prepared_files
 from keras_albert.pretraining.prepared_files import METADATA_FILE
 from tests.one_backend import on_one_backend
 from tests.pretraining.prepared_texts import write_prepared
@@ -44,7 +44,7 @@ def test_a_changed_token_is_found_when_it_is_read(folder):
     content[place] ^= 1
     replace(path, content)
     data = PretrainingData(folder)
-    with pytest.raises(ValueError, match=r"train-.*arrow is damaged: example \d"):
+    with pytest.raises(ValueError, match=r"train-.*arrow is damaged, or another"):
         data.segments(np.arange(48))
 
 
@@ -55,20 +55,49 @@ def test_a_held_out_shard_in_the_place_of_a_training_one_is_refused(folder):
         PretrainingData(folder)
 
 
-def test_of_the_same_size_it_is_refused_too(folder, tiny_proto):
-    other = write_prepared(folder.parent / "b", tiny_proto, 48, 24, seed=1)
-    content, facts = [], []
-    for each in (folder, other):
-        content.append(shard(each).read_bytes())
-        stored = json.loads((each / METADATA_FILE).read_text())
-        facts.append(stored["files"][shard(each).name])
-    assert facts[0]["rows"] == facts[1]["rows"]
-    assert facts[0]["checksum"] != facts[1]["checksum"]
-    stored["files"][shard(other).name] = facts[1] | {"bytes": len(content[0])}
-    (other / METADATA_FILE).write_text(json.dumps(stored))
-    replace(shard(other), content[0])
-    with pytest.raises(ValueError, match="its checksum should be"):
-        PretrainingData(other)
+def test_of_the_same_size_it_is_refused_when_it_is_read(folder):
+    content = shard(folder, "held_out").read_bytes()
+    stored = json.loads((folder / METADATA_FILE).read_text())
+    facts = stored["files"]
+    facts[shard(folder).name] = facts[shard(folder, "held_out").name]
+    (folder / METADATA_FILE).write_text(json.dumps(stored))
+    replace(shard(folder), content)
+    with pytest.raises(ValueError, match="or another file: example"):
+        read(folder)
+
+
+def test_facts_are_compared(folder):
+    name = shard(folder).name
+    path = folder / METADATA_FILE
+    stored = json.loads(path.read_text())
+    assert set(stored["files"][name]) == {"bytes", "rows", "tokens"}
+    data = PretrainingData(folder)
+    both = data.segments(np.arange(48))
+    assert data.num_tokens == sum(len(part.values) for part in both)
+    stored["files"][name]["rows"] = 47
+    path.write_text(json.dumps(stored))
+    with pytest.raises(ValueError, match=r"its rows should be 47\. Received: 48"):
+        PretrainingData(folder).segments(np.arange(4))
+    path.write_text(json.dumps(stored | {"format_version": 1}))
+    with pytest.raises(ValueError, match=r"format 1, .* prepare the texts again"):
+        PretrainingData(folder)
+    shard(folder).unlink()
+    path.write_text(json.dumps(stored))
+    with pytest.raises(FileNotFoundError, match=name):
+        PretrainingData(folder)
+
+
+def test_files_beyond_a_number_are_closed_and_opened_again(folder, monkeypatch):
+    monkeypatch.setattr(prepared_files, "_MOST_OPEN", 1)
+    paths = [str(shard(folder)), str(shard(folder, "held_out"))]
+    files = prepared_files.ExampleFiles(paths)
+    rows = np.array([0, 60, 1, 71, 47, 48])
+    found = files.segments(rows)
+    for number, row in enumerate(rows):
+        one = prepared_files.ExampleFile(paths[int(row >= 48)]).segments(row % 48)
+        for part, expected in zip(found, one, strict=True):
+            np.testing.assert_array_equal(part.to_lists()[number], expected)
+    assert sum(file._descriptor is not None for file in files._files) == 1
 
 
 @pytest.mark.parametrize("kept", [0.9, 0.5, 0])
@@ -80,16 +109,16 @@ def test_a_short_one_is_refused(folder, kept):
 
 
 def test_one_that_is_cut_while_it_is_in_use_is_an_error(folder):
-    batches = PretrainingData(folder).batches(8)
-    batches.batch(0)
+    data = PretrainingData(folder)
+    data.segments(np.arange(8))
     with shard(folder).open("r+b") as file:
         file.truncate(0)
-    # Its pages are gone: without the check, a signal ends the process.
     with pytest.raises(ValueError, match=r"was cut from .* to 0 bytes while"):
-        batches.batch(1)
+        data.segments(np.arange(8, 16))
 
 
 def test_one_that_is_removed_while_it_is_in_use_stays_readable(folder):
-    batches = PretrainingData(folder).batches(8)
+    data = PretrainingData(folder)
+    data.segments(np.arange(8))
     shard(folder).unlink()
-    assert len(batches.batch(0)[0]["token_ids"]) == 8
+    assert len(data.segments(np.arange(8, 48))[0]) == 40

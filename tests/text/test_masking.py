@@ -121,8 +121,9 @@ def masked_words(masking, token_ids, masked):
 def test_selection_rate_excludes_special_tokens(masked, rows):
     rate = masked.weights.sum() / (rows > MASK).sum()
     assert abs(rate - 0.15) < 0.001
-    # In every row, not only on average: 15% of 126 tokens is 18.9.
-    assert masked.weights.sum(axis=1).min() >= 13
+    # In every row, not only on average: 15% of 126 tokens is 18.9, and a run of up to 9
+    # that begins before them is left out.
+    assert masked.weights.sum(axis=1).min() >= 11
     assert masked.weights.sum(axis=1).max() <= masked.positions.shape[1]
 
 

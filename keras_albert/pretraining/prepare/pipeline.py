@@ -1,36 +1,39 @@
-"""The Apache Beam pipeline from text files to examples."""
+"""From text files to examples, part by part."""
 
-import hashlib
-import json
 import os
+import pickle
 import re
-import uuid
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from keras_albert.pretraining.prepare.documents import (
     InputPart,
     Progress,
-    Section,
     beam_filesystems,
     beam_path,
     find_parts,
-    progress_of_part,
-    read_documents,
     reported_progress,
 )
-from keras_albert.pretraining.prepare.sentence_pairs import PairSettings, SentencePairs
+from keras_albert.pretraining.prepare.parts import (
+    PARTS_FOLDER,
+    TEMPORARY_FOLDER,
+    PreparationSettings,
+    Report,
+    appearing_files,
+    make_directory,
+    part_report,
+    path_in,
+    read_report,
+)
+from keras_albert.pretraining.prepare.runner import in_worker, map_parts
+from keras_albert.pretraining.prepare.sentence_pairs import PairSettings
 from keras_albert.pretraining.prepared_files import (
-    FORMAT_VERSION,
     METADATA_FILE,
     SPLITS,
     VOCABULARY_FILE,
-    ExampleWriter,
     PreparedMetadata,
-    Split,
     shard_name,
 )
 from keras_albert.text.tokenizer.albert_tokenizer import AlbertTokenizer
@@ -38,165 +41,8 @@ from keras_albert.text.tokenizer.read_word_piece import split_pieces
 from keras_albert.text.tokenizer.vocabularies import VocabularySource
 from keras_albert.utils.arguments import check_at_least, check_positive
 
-# Folders beside the shards: unfinished files, and reports of finished parts.
-TEMPORARY_FOLDER = "temporary"
-PARTS_FOLDER = "parts"
-
-
-@dataclass(frozen=True)
-class PreparationSettings:
-    """The settings that determine the examples, besides the texts."""
-
-    output: str
-    vocabulary: bytes
-    pairs: PairSettings
-    held_out: float
-    text_field: str
-    # The file of `progress_of_part`; "" if there is none.
-    progress: str = ""
-
-    def fingerprint(self, part: InputPart) -> str:
-        """Return the name of a part's files, another one if they would change."""
-        # It does not depend on the other parts, whose files stay when inputs are added.
-        values = asdict(self) | asdict(part)
-        values |= {"vocabulary": _digest(self.vocabulary), "output": ""}
-        del values["progress"]
-        values["version"] = FORMAT_VERSION
-        return _digest(json.dumps(values, sort_keys=True).encode())
-
-    def counters_of(self, part: InputPart) -> Counter[str] | None:
-        """Return the counters of a finished part; `None` if it is to be done."""
-        name = part_report(self.fingerprint(part))
-        # Damaged reports are written anew.
-        with suppress(ValueError, KeyError, AttributeError, TypeError):
-            report = read_report(path_in(self.output, PARTS_FOLDER, name))
-            return Counter({str(x): int(n) for x, n in report["counters"].items()})
-        return None
-
-
-class PartPreparation:
-    """Prepares parts of the input."""
-
-    def __init__(self, settings: PreparationSettings) -> None:
-        self.settings = settings
-        self._tokenizer = AlbertTokenizer(settings.vocabulary, text_rules="keep")
-        self._pairs = SentencePairs(self._tokenizer, settings.pairs)
-
-    def __call__(self, number: int, part: InputPart) -> Counter[str]:
-        """Write the shards of a part unless it is finished; return its counters."""
-        fingerprint = self.settings.fingerprint(part)
-        finished = self.settings.counters_of(part)
-        progress = progress_of_part(self.settings.progress, number)
-        if finished is not None:
-            progress(part.num_bytes)
-            return finished
-        counters: Counter[str] = Counter()
-        with self._writers(fingerprint) as writers:
-            field = self.settings.text_field
-            for section in read_documents(part, field, counters, progress):
-                split = self._split_of(section)
-                for example in self._pairs(section, counters):
-                    writers[split].add(example)
-                    counters[f"examples: {split}"] += 1
-        files = {
-            shard_name(split, fingerprint): each.facts
-            for split, each in writers.items()
-        }
-        contents = json.dumps({"counters": counters, "files": files})
-        report = path_in(self.settings.output, PARTS_FOLDER, part_report(fingerprint))
-        with appearing_files(self.settings.output, [report]) as (stream,):
-            stream.write(contents.encode())
-        return counters
-
-    def _split_of(self, section: Section) -> Split:
-        # By the second half of the key; the first half identifies the document.
-        place = int.from_bytes(section.key[8:], "little") / 2**64
-        return "held_out" if place < self.settings.held_out else "train"
-
-    @contextmanager
-    def _writers(self, fingerprint: str) -> Iterator[dict[Split, ExampleWriter]]:
-        size = self._tokenizer.vocabulary_size()
-        names = [shard_name(split, fingerprint) for split in SPLITS]
-        paths = [path_in(self.settings.output, name) for name in names]
-        with appearing_files(self.settings.output, paths) as streams:
-            writers = {
-                split: ExampleWriter(stream, size)
-                for split, stream in zip(SPLITS, streams, strict=True)
-            }
-            yield writers
-            for writer in writers.values():
-                writer.close()
-
-
-def part_report(fingerprint: str) -> str:
-    """Return the file name of the report of a finished part."""
-    return f"{fingerprint}.json"
-
-
-def path_in(directory: str, *names: str) -> str:
-    """Join path components of any filesystem."""
-    path: str = beam_filesystems().join(directory, *names)
-    return path
-
-
-def read_report(path: str) -> dict[str, Any]:
-    """Read a JSON file in any filesystem; an empty dict if it does not exist."""
-    filesystems = beam_filesystems()
-    if not filesystems.exists(path):
-        return {}
-    with filesystems.open(path) as stream:
-        report: dict[str, Any] = json.loads(stream.read())
-    return report
-
-
-@contextmanager
-def appearing_files(output: str, paths: list[str]) -> Iterator[list[Any]]:
-    """Open files that appear under their names when the block succeeds."""
-    filesystems = beam_filesystems()
-    folder = path_in(output, TEMPORARY_FOLDER)
-    # A runner may process the same part twice at the same time.
-    temporary = [path_in(folder, uuid.uuid4().hex) for _ in paths]
-    for directory in {folder} | {filesystems.split(path)[0] for path in paths}:
-        make_directory(directory)
-    streams = [
-        filesystems.create(path, "application/octet-stream", "uncompressed")
-        for path in temporary
-    ]
-    try:
-        yield streams
-    except BaseException:
-        for stream in streams:
-            stream.close()
-        filesystems.delete(temporary)
-        raise
-    for stream in streams:
-        stream.close()
-    filesystems.rename(temporary, paths)
-
-
-def make_directory(path: str) -> None:
-    """Make a directory, unless it exists or the filesystem has none."""
-    filesystems = beam_filesystems()
-    if os.path.isfile(path):
-        raise NotADirectoryError(
-            f"{path} is a file, but a directory must be written there. Choose another "
-            "path."
-        )
-    try:
-        filesystems.mkdirs(path)
-    except OSError:
-        if not filesystems.exists(path):
-            raise
-
-
-def _digest(contents: bytes) -> str:
-    return hashlib.blake2b(contents, digest_size=8).hexdigest()
-
-
 # Seconds to minutes of work per part, and shards of similar size.
 PART_SIZE = 64 * 2**20
-# Beam appends this to error messages.
-_WHERE = " [while running "
 # By fingerprints, and by numbers as in earlier versions.
 _REPORT = re.compile(r"(?:[0-9a-f]{16}|\d{5,})\.json")
 _SHARD = re.compile(
@@ -299,58 +145,14 @@ def prepare_examples(
     )
     _clear(settings, parts)
     with reported_progress(parts, progress) as file:
-        _run(replace(settings, progress=file), parts, pipeline_options)
-    return _finish(settings, parts, max_broken)
-
-
-def _run(
-    settings: PreparationSettings, parts: list[InputPart], pipeline_options: Any
-) -> None:
-    import apache_beam as beam  # noqa: PLC0415
-    from apache_beam.metrics.metric import Metrics  # noqa: PLC0415
-    from apache_beam.options.pipeline_options import PipelineOptions  # noqa: PLC0415
-
-    if not isinstance(pipeline_options, PipelineOptions):
-        # In this process, as Beam's default runner tries to download a server.
-        pipeline_options = PipelineOptions(
-            flags=[], **{"runner": "FnApiRunner"} | dict(pipeline_options or {})
+        reports = map_parts(
+            parts,
+            in_worker("prepare_part", pickle.dumps(replace(settings, progress=file))),
+            in_worker("merge_reports"),
+            settings.output,
+            pipeline_options,
         )
-
-    class Prepare(beam.DoFn):
-        """Prepares one part per element."""
-
-        def setup(self) -> None:
-            self.preparation = PartPreparation(settings)
-
-        def process(self, element: tuple[int, InputPart]) -> Iterator[int]:
-            for name, count in self.preparation(*element).items():
-                Metrics.counter("keras_albert", name).inc(count)
-            yield element[0]
-
-    try:
-        with beam.Pipeline(options=pipeline_options) as pipeline:
-            _ = (
-                pipeline
-                | "Parts" >> beam.Create(list(enumerate(parts)))
-                | "Share out" >> beam.Reshuffle()
-                | "Prepare" >> beam.ParDo(Prepare())
-            )
-    except Exception as error:
-        raise _raised_by_worker(error) from error
-
-
-def _raised_by_worker(error: BaseException) -> BaseException:
-    """Extract a worker's exception, including Ctrl-C, from Beam's exception."""
-    while _WHERE in str(error) and error.__context__ is not None:
-        error = error.__context__
-    # An error of another process is a text with a traceback.
-    last = re.findall(rf"^(\w+): (.*){re.escape(_WHERE)}", str(error), re.MULTILINE)
-    if last:
-        name, words = last[-1]
-        return {"KeyboardInterrupt": KeyboardInterrupt()}.get(
-            name, RuntimeError(words if name.endswith("Error") else f"{name}: {words}")
-        )
-    return error
+    return _finish(settings, parts, reports, max_broken)
 
 
 def _read_vocabulary(vocabulary: str | os.PathLike[str] | bytes) -> bytes:
@@ -382,7 +184,11 @@ def _vocabulary_of_preset(preset: str) -> bytes:
 def _clear(settings: PreparationSettings, parts: list[InputPart]) -> None:
     """Delete the metadata of an earlier run, unless it has the same parts."""
     filesystems = beam_filesystems()
-    unchanged = all(settings.counters_of(part) is not None for part in parts)
+    # By one listing, which takes as long as a few reads.
+    pattern = path_in(settings.output, PARTS_FOLDER, "*.json")
+    (found,) = filesystems.match([pattern])
+    names = {filesystems.split(file.path)[1] for file in found.metadata_list}
+    unchanged = names >= {part_report(settings.fingerprint(part)) for part in parts}
     metadata = path_in(settings.output, METADATA_FILE)
     try:
         stored = read_report(metadata)
@@ -399,19 +205,22 @@ def _clear(settings: PreparationSettings, parts: list[InputPart]) -> None:
 
 
 def _finish(
-    settings: PreparationSettings, parts: list[InputPart], max_broken: float | None
+    settings: PreparationSettings,
+    parts: list[InputPart],
+    reports: dict[str, Report],
+    max_broken: float | None,
 ) -> PreparedMetadata:
     """Write the vocabulary and the metadata, when all parts are finished."""
     output = settings.output
-    found = [settings.counters_of(part) for part in parts]
-    if None in found:
-        lacking = [str(number) for number, each in enumerate(found) if each is None]
-        raise ValueError(
-            f"Of {len(parts)} parts, those with the numbers {', '.join(lacking[:9])} "
-            f"have no report in {path_in(output, PARTS_FOLDER)}: is it on a file "
-            "system that all workers share? Repeat the command with such an output."
-        )
-    counters = sum((each for each in found if each is not None), Counter[str]())
+    fingerprints = [settings.fingerprint(part) for part in parts]
+    found = [Counter(reports[name]["counters"]) for name in fingerprints]
+    files = {
+        name: facts
+        for each in fingerprints
+        for name, facts in reports[each]["files"].items()
+    }
+    _check_sizes(output, files)
+    counters = sum(found, Counter[str]())
     broken = _broken_files(parts, found, max_broken)
     if not counters["examples: train"]:
         counts = ", ".join(f"{name} {count}" for name, count in counters.items())
@@ -420,8 +229,7 @@ def _finish(
             f"sentences. Pass more text, or a smaller `held_out`. Counted: {counts}"
         )
     shards: dict[str, list[str]] = {
-        split: [shard_name(split, settings.fingerprint(part)) for part in parts]
-        for split in SPLITS
+        split: [shard_name(split, name) for name in fingerprints] for split in SPLITS
     }
     tokenizer = AlbertTokenizer(settings.vocabulary, text_rules="keep")
     pairs = settings.pairs
@@ -437,41 +245,44 @@ def _finish(
         },
         counters=dict(sorted(counters.items())),
         broken_files=broken,
-        files=_facts(settings, parts),
+        files=files,
     )
     names = [path_in(output, name) for name in (VOCABULARY_FILE, METADATA_FILE)]
     contents = (settings.vocabulary, metadata.to_json().encode())
     with appearing_files(output, names) as streams:
         for stream, content in zip(streams, contents, strict=True):
             stream.write(content)
-    reports = {part_report(settings.fingerprint(part)) for part in parts}
-    kept = {name for names in shards.values() for name in names}
-    _delete_stale(settings, kept, reports)
+    _delete_stale(settings, set(files), set(map(part_report, fingerprints)))
     return metadata
 
 
-def _facts(
-    settings: PreparationSettings, parts: list[InputPart]
-) -> dict[str, dict[str, int]]:
-    """Return the facts of all shards, from the reports of the parts."""
-    facts: dict[str, dict[str, int]] = {}
-    for part in parts:
-        report = part_report(settings.fingerprint(part))
-        path = path_in(settings.output, PARTS_FOLDER, report)
-        facts |= read_report(path).get("files", {})
-    return facts
+def _check_sizes(output: str, files: dict[str, dict[str, int]]) -> None:
+    """Check, by one listing, that the files of finished parts are all there."""
+    filesystems = beam_filesystems()
+    (found,) = filesystems.match([path_in(output, "*.arrow")])
+    sizes = {
+        filesystems.split(file.path)[1]: file.size_in_bytes
+        for file in found.metadata_list
+    }
+    lacking = [name for name in files if sizes.get(name) != files[name]["bytes"]]
+    if lacking:
+        raise ValueError(
+            f"Of {len(files)} files, {', '.join(lacking[:9])} are missing in {output} "
+            "or have another size: is it on a file system that all workers share? "
+            f"Delete {path_in(output, PARTS_FOLDER)}, and repeat the command."
+        )
 
 
 def _broken_files(
     parts: list[InputPart],
-    counters: list[Counter[str] | None],
+    counters: list[Counter[str]],
     max_broken: float | None,
 ) -> list[str]:
     """Return the damaged files, or raise if they are too many."""
     broken = [
         part.path
         for part, counted in zip(parts, counters, strict=True)
-        if counted is not None and counted[_BROKEN]
+        if counted[_BROKEN]
     ]
     files = {part.path for part in parts}
     if max_broken is not None and len(broken) > max_broken * len(files):

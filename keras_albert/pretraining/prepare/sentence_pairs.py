@@ -3,13 +3,13 @@
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from keras_albert.pretraining.prepare.documents import Section
 from keras_albert.pretraining.prepared_files import Example
-from keras_albert.text.packing import truncated_lengths
+from keras_albert.text.tokenizer.token_rows import TokenRows, truncated_lengths
+from keras_albert.text.tokenizer.vocabularies import Vocabulary
 from keras_albert.types import Int64Array
 from keras_albert.utils.environment import import_package
 
@@ -46,8 +46,8 @@ class SentencePairs:
     google-research/albert's `create_pretraining_data.py`.
     """
 
-    def __init__(self, tokenizer: Any, settings: PairSettings) -> None:
-        self.tokenizer = tokenizer
+    def __init__(self, vocabulary: Vocabulary, settings: PairSettings) -> None:
+        self.vocabulary = vocabulary
         self.settings = settings
         self._split = sentence_splitter(settings.language)
 
@@ -57,7 +57,7 @@ class SentencePairs:
         generator = np.random.default_rng([*seed, section.number])
         document = int.from_bytes(section.key[:8], "little")
         sentences = [s for line in section.lines for s in self._split(line)]
-        rows = self.tokenizer.tokenize_rows(sentences, num_threads=1)
+        rows = TokenRows.from_arrays(self.vocabulary.encode(sentences, num_threads=1))
         lengths = rows.lengths[rows.lengths > 0]
         counters["sentences"] += len(lengths)
         counters["tokens"] += len(rows.values)

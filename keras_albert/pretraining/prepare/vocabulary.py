@@ -1,8 +1,10 @@
 """Trains a vocabulary on the files to be prepared."""
 
+import heapq
 import os
-from collections import Counter
-from collections.abc import Iterator, Sequence
+import tempfile
+from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Any
 
 from keras_albert.pretraining.prepare.documents import (
@@ -10,21 +12,24 @@ from keras_albert.pretraining.prepare.documents import (
     beam_filesystems,
     beam_path,
     find_parts,
-    progress_of_part,
-    read_documents,
     reported_progress,
 )
-from keras_albert.pretraining.prepare.pipeline import (
+from keras_albert.pretraining.prepare.parts import (
     appearing_files,
     make_directory,
     path_in,
 )
+from keras_albert.pretraining.prepare.pipeline import PART_SIZE
+from keras_albert.pretraining.prepare.runner import in_worker, map_parts
 from keras_albert.pretraining.prepared_files import VOCABULARY_FILE
 from keras_albert.text.tokenizer.train_vocabulary import train_vocabulary
+from keras_albert.utils.arguments import check_positive
 
 # Enough for tens of thousands of pieces, with some gigabytes of memory.
 NUM_LINES = 500_000
-_WHOLE_FILES = 2**62
+
+# Lines have fewer bytes on average: workers return so many more than are needed.
+_MOST_BYTES = 4096
 
 
 def train_vocabulary_on(
@@ -34,11 +39,14 @@ def train_vocabulary_on(
     text_field: str = "text",
     output: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
+    pipeline_options: Any = None,
+    part_size: int = PART_SIZE,
     **kwargs: Any,
 ) -> bytes:
     r"""Train a vocabulary on the inputs of `prepare_examples`.
 
-    All are read, one document at a time, and SentencePiece samples lines at random.
+    Workers read all of them, and draw lines by the documents that contain them: the
+    same lines for any number of workers and parts.
 
     Args:
         inputs: As in `prepare_examples`.
@@ -51,6 +59,9 @@ def train_vocabulary_on(
             write the model to, for `stored_vocabulary`. Defaults to `None`.
         progress: Callable of the number of bytes that have been read and the number of
             all bytes. Defaults to `None`.
+        pipeline_options: As in `prepare_examples`; on other machines, `output` must be
+            a directory that they share. Defaults to `None`.
+        part_size: int. As in `prepare_examples`. Defaults to 64 MiB.
         **kwargs: Other arguments of `keras_albert.text.train_vocabulary`.
 
     Returns:
@@ -68,22 +79,26 @@ def train_vocabulary_on(
         True
     """
     patterns = [inputs] if isinstance(inputs, str | os.PathLike) else list(inputs)
+    check_positive(num_lines=num_lines, part_size=part_size)
     if output is not None:
         make_directory(beam_path(output))
-
-    def lines() -> Iterator[str]:
-        counters: Counter[str] = Counter()
-        parts = find_parts([beam_path(p) for p in patterns], _WHOLE_FILES)
-        with reported_progress(parts, progress) as file:
-            for number, part in enumerate(parts):
-                store = progress_of_part(file, number)
-                for section in read_documents(part, text_field, counters, store):
-                    yield from section.lines
-
+    parts = find_parts([beam_path(pattern) for pattern in patterns], part_size)
+    share = num_lines * _MOST_BYTES / max(1, sum(part.num_bytes for part in parts))
+    local: Any = (
+        tempfile.TemporaryDirectory() if output is None else nullcontext(output)
+    )
+    with local as folder, reported_progress(parts, progress) as file:
+        sample = map_parts(
+            parts,
+            in_worker("sample_part", text_field, min(share, 1.0), file),
+            in_worker("merge_samples", num_lines),
+            os.fspath(folder),
+            pipeline_options,
+        )
     proto = train_vocabulary(
-        lines(),
+        [line for _, line in heapq.nsmallest(num_lines, sample)],
         vocabulary_size=vocabulary_size,
-        input_sentence_size=num_lines,
+        input_sentence_size=0,
         **kwargs,
     )
     if output is not None:

@@ -19,6 +19,7 @@ from keras_albert.tasks.base.presets import TaskPresets, check_preprocessor
 from keras_albert.tasks.distribution.model_state import (
     build_metrics_before_xla,
     restore_on_error,
+    weigh_processes,
 )
 from keras_albert.tasks.distribution.processes import joined, together
 from keras_albert.tasks.distribution.strategy import refuse_sharded
@@ -525,7 +526,7 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
         if self.processes is not None and keras.config.backend() == "torch":
             return self._step_together(data, training=True)
         with depends_on(data):
-            return super().train_step(*state, unpad_batch(data))
+            return super().train_step(*state, weigh_processes(unpad_batch(data)))
 
     def test_step(self, *state_and_data: Any) -> Any:
         """Evaluate on a batch of a data set; Keras calls this."""

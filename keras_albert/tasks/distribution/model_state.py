@@ -8,6 +8,47 @@ import keras
 
 from keras_albert.utils.keras_internals import IN_USE, has_no_value
 
+# An input that no model reads: for each row, the number of masked tokens of its process
+# in an optimizer step, by which the process normalized the weights.
+MASKED_TOKENS = "masked_tokens"
+
+
+def weigh_processes(batch: Any) -> Any:
+    """Normalize the weights of a process over those of all, within a training step."""
+    x, y, weights = keras.utils.unpack_x_y_sample_weight(batch)
+    if not isinstance(x, dict) or MASKED_TOKENS not in x:
+        return batch
+    x = dict(x)
+    counts = keras.ops.convert_to_tensor(x.pop(MASKED_TOKENS))
+    share = counts / _mean_of_processes(keras.ops.mean(counts))
+
+    def weigh(weight: Any) -> Any:
+        return keras.ops.convert_to_tensor(weight) * share[:, None]
+
+    if isinstance(weights, dict):
+        weights = weights | {"masked_lm": weigh(weights["masked_lm"])}
+    else:
+        weights = weigh(weights)
+    return x, y, weights
+
+
+def _mean_of_processes(value: Any) -> Any:
+    backend = keras.config.backend()
+    if backend == "torch":
+        import torch  # noqa: PLC0415  (it is the backend)
+
+        group = torch.distributed
+        if group.is_available() and group.is_initialized():
+            group.all_reduce(value)
+            value /= group.get_world_size()
+    elif backend == "tensorflow":
+        import tensorflow as tf  # noqa: PLC0415  (it is the backend)
+
+        context = tf.distribute.get_replica_context()
+        value = context.all_reduce(tf.distribute.ReduceOp.MEAN, value)
+    # On JAX, arrays have the rows of all processes.
+    return value
+
 
 def build_metrics(model: Any, batch: Any) -> None:
     """Create the variables of a model's losses and metrics by a batch's shapes."""

@@ -7,7 +7,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from keras_albert.tasks.distribution.model_state import build_metrics
+from keras_albert.tasks.distribution.model_state import build_metrics, weigh_processes
 from keras_albert.tasks.distribution.shared_loss import (
     divide_weights,
     losses_by_weight,
@@ -56,7 +56,7 @@ class StrategyTrainer:
 
         def step(batch: Any, applies: bool) -> Any:
             def replica(batch: Any) -> None:
-                rows = self._rows(batch)
+                rows = self._rows(weigh_processes(batch))
                 with self._counted_once(rows):
                     gradients, loss, outputs = learn(rows)
                     self._update_metrics(rows, loss, outputs)

@@ -7,9 +7,10 @@ import keras
 import keras_hub
 import numpy as np
 
-from keras_albert.text.masking import MaskingRates, WholeWordMasking, number_in_row
+from keras_albert.text.masking import MaskingRates, WholeWordMasking
 from keras_albert.text.packing import EncodedTexts, Examples, check_truncation
 from keras_albert.text.preprocessor import AlbertPreprocessor
+from keras_albert.text.random_rows import Draws, number_in_row, uniform
 from keras_albert.text.reading import MAX_COLUMNS, text_columns
 from keras_albert.text.tokenizer.albert_tokenizer import AlbertTokenizer
 from keras_albert.text.tokenizer.token_rows import TokenRows
@@ -145,17 +146,17 @@ def draw_pairs(
     pairs: EncodedTexts,
     changed_pairs: EncodedTexts,
     masking: WholeWordMasking,
-    generator: np.random.Generator,
+    draws: Draws,
     rows: Int64Array,
     length: int,
 ) -> MaskedPairs:
     """Pack some pairs, change each with probability 0.5, and mask them."""
-    changed = generator.random(len(rows)) < 0.5
+    changed = uniform(draws, np.arange(len(rows))) < 0.5
     x: dict[str, IntArray] = {}
     for texts, here in ((pairs, ~changed), (changed_pairs, changed)):
         for name, packed in texts.pack(rows[here], length).items():
             x.setdefault(name, np.empty((len(rows), length), np.int32))[here] = packed
-    masked = masking(x["token_ids"], generator)
+    masked = masking(x["token_ids"], draws)
     x |= {"token_ids": masked.token_ids, "mask_positions": masked.positions}
     return MaskedPairs(x, masked.labels, masked.weights, changed.astype(np.int32))
 

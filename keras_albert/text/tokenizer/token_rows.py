@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from keras_albert.types import Int64Array
+from keras_albert.types import Int64Array, Truncation
 
 
 class TokenRows(NamedTuple):
@@ -90,6 +90,23 @@ def ragged_range(starts: Int64Array, lengths: Int64Array) -> Int64Array:
     shift = starts - (np.cumsum(lengths) - lengths)
     numbers: Int64Array = np.arange(lengths.sum()) + np.repeat(shift, lengths)
     return numbers
+
+
+def truncated_lengths(
+    lengths: tuple[Int64Array, ...], budget: int, truncate: Truncation
+) -> tuple[Int64Array, ...]:
+    """Return how many tokens of each text are kept, as in KerasHub, in closed form."""
+    # "round_robin" assigns the budget, without special tokens, one by one, the first
+    # text first; "waterfall" fills it with the first text, then the second.
+    if len(lengths) == 1:
+        return (np.minimum(lengths[0], budget),)
+    first, second = lengths
+    if truncate == "waterfall":
+        first = np.minimum(first, budget)
+    else:
+        share = np.maximum((budget + 1) // 2, budget - second)
+        first = np.minimum(first, share)
+    return first, np.minimum(second, budget - first)
 
 
 def to_id_rows(inputs: Any, vocabulary_size: int) -> tuple[list[list[int]], bool]:

@@ -19,7 +19,7 @@ from keras_albert.pretraining.prepare.documents import (
     read_documents,
     reported_progress,
 )
-from keras_albert.pretraining.prepare.pipeline import PartPreparation
+from keras_albert.pretraining.prepare.parts import PartPreparation
 from tests.pretraining.texts import make_documents, plain
 
 pytest.importorskip("apache_beam")

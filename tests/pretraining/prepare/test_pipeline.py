@@ -3,9 +3,11 @@ import gzip
 import json
 import lzma
 import os
-import shutil
+import pickle
 import signal
 import subprocess
+from collections import Counter
+from dataclasses import astuple
 
 import numpy as np
 import pytest
@@ -16,13 +18,17 @@ from keras_albert.pretraining import (
     prepare_examples,
     train_vocabulary_on,
 )
-from keras_albert.pretraining.prepare import pipeline
+from keras_albert.pretraining.prepare import parts, vocabulary
+from keras_albert.pretraining.prepare.documents import find_parts
+from keras_albert.pretraining.prepare.runner import in_worker
+from keras_albert.pretraining.prepare.sentence_pairs import PairSettings
 from keras_albert.pretraining.prepared_files import ExampleFile
 from tests.pretraining.texts import make_documents, plain
 from tests.warm_python.start import REAL_PYTHON
 from tests.word_pieces import WORD_PIECES, word_proto
 
 pytest.importorskip("apache_beam")
+pickler = pytest.importorskip("apache_beam.internal.pickler")
 
 DOCUMENTS = make_documents(90)
 
@@ -89,10 +95,10 @@ def test_a_word_piece_vocabulary(tmp_path):
 
 
 def test_all_there_is_and_nothing_else(whole):
-    parts = [path.stem for path in (whole / "parts").iterdir()]
-    assert len(parts) == 3
+    names = [path.stem for path in (whole / "parts").iterdir()]
+    assert len(names) == 3
     shards = [
-        f"{split}-{part}.arrow" for split in ("held_out", "train") for part in parts
+        f"{split}-{name}.arrow" for split in ("held_out", "train") for name in names
     ]
     assert {path.name for path in whole.iterdir()} == {
         *("metadata.json", "parts", "vocabulary.spm", *shards)
@@ -222,11 +228,52 @@ def test_another_input_leaves_the_parts_of_the_others(tmp_path, tiny_proto):
 
 def test_parts_that_wrote_elsewhere_are_named(tmp_path, tiny_proto, monkeypatch):
     (tmp_path / "a.txt").write_text(plain(DOCUMENTS[:20]))
-    # As of a worker on another machine.
-    monkeypatch.setattr(pipeline, "_run", lambda *_: None)
-    message = r"Of 1 parts, those with the numbers 0 have no report in .*workers share"
+    arguments = tmp_path / "a.txt", tmp_path / "out", tiny_proto, 64, 0.2
+    shards = prepare_examples(*arguments).shards["train"]
+    (tmp_path / "out" / shards[0]).unlink()
+    message = rf"Of 2 files, {shards[0]} are missing in .* workers share\?"
     with pytest.raises(ValueError, match=message):
-        prepare_examples(tmp_path / "a.txt", tmp_path / "out", tiny_proto)
+        prepare_examples(*arguments)
+    # As of a worker on another machine.
+    monkeypatch.setattr(parts, "write_result", lambda *_: None)
+    with pytest.raises(ValueError, match=r"left no results in .*temporary: is it on"):
+        prepare_examples(*arguments)
+
+
+_IN_WORKER = """
+import json, sys
+from apache_beam.internal import pickler
+with open(sys.argv[1], "rb") as file:
+    work, merge = (pickler.loads(each) for each in json.loads(file.read()))
+print(json.dumps(merge([work(json.loads(sys.argv[2]))])))
+heavy = {"keras", "keras_hub", "tensorflow", "torch", "jax"} & set(sys.modules)
+assert not heavy, heavy
+"""
+
+
+def test_a_worker_imports_neither_keras_nor_a_backend(corpus, tmp_path, tiny_proto):
+    pairs = PairSettings(64, 0.1, 0, "en")
+    settings = parts.PreparationSettings(
+        str(tmp_path / "out"), tiny_proto, pairs, 0.2, "text"
+    )
+    part = astuple(find_parts([str(corpus / "a.txt")], 2**20)[0])
+    for names in (
+        [("prepare_part", pickle.dumps(settings)), ("merge_reports",)],
+        [("sample_part", "text", 1.0, ""), ("merge_samples", 1000)],
+    ):
+        pickled = [pickler.dumps(in_worker(*name)).decode() for name in names]
+        (tmp_path / "pickled").write_text(json.dumps(pickled))
+        command = [REAL_PYTHON, "-c", _IN_WORKER, str(tmp_path / "pickled")]
+        done = subprocess.run(
+            [*command, json.dumps([0, part])], capture_output=True, check=False
+        )
+        assert not done.returncode, done.stderr.decode()
+        result = json.loads(done.stdout)
+        if names[0][0] == "prepare_part":
+            (report,) = result.values()
+            assert report["counters"]["documents"] == 50
+        else:
+            assert len(result) == sum(map(len, DOCUMENTS[:50]))
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b'{"counters": 1}', b'{"a": {}}'])
@@ -295,6 +342,29 @@ def test_a_vocabulary_of_the_same_files(corpus):
     assert tokenizer.detokenize(tokenizer("The Captain.")) == "the captain."
 
 
+def test_a_vocabulary_is_of_the_same_lines_in_any_parts(corpus, monkeypatch):
+    trained = []
+
+    def train(lines, **_):
+        trained.append(lines)
+        return b""
+
+    monkeypatch.setattr(vocabulary, "train_vocabulary", train)
+    # Workers return fewer lines than there are.
+    monkeypatch.setattr(vocabulary, "_MOST_BYTES", 100)
+    for few in ({}, {"part_size": 700, "pipeline_options": THREADS}):
+        train_vocabulary_on(str(corpus / "*"), 70, num_lines=150, **few)
+    assert trained[0] == trained[1]
+    lines = Counter(line for document in DOCUMENTS for line in document)
+    assert Counter(trained[0]) <= lines
+    assert len(trained[0]) == 150 < lines.total()
+    counted = Counter(line for document in DOCUMENTS[:50] for line in document)
+    share = sum((Counter(trained[0]) & counted).values()) / 150
+    assert abs(share - counted.total() / lines.total()) < 0.15
+    with pytest.raises(ValueError, match="num_lines"):
+        train_vocabulary_on(str(corpus / "*"), 70, num_lines=0)
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -326,43 +396,14 @@ def test_a_preset_lends_its_vocabulary(corpus, tmp_path, tiny_proto, whole):
 def test_inputs_that_cannot_be(corpus, tmp_path, tiny_proto):
     (tmp_path / "empty.txt").touch()
     (tmp_path / "short.txt").write_text("Not today.")
-    for inputs, vocabulary, message in (
+    for inputs, source, message in (
         ([], tiny_proto, "no inputs"),
         (str(corpus / "*"), tmp_path / "none.spm", "no vocabulary at"),
         (str(tmp_path / "empty.txt"), tiny_proto, "are empty"),
         (str(tmp_path / "short.txt"), tiny_proto, "no training examples"),
     ):
         with pytest.raises(ValueError, match=message):
-            prepare_examples(inputs, tmp_path / "out", vocabulary)
-
-
-def test_data_with_the_columns_of_earlier_versions_are_read(whole, tmp_path):
-    pa = pytest.importorskip("pyarrow")
-    shutil.copytree(whole, tmp_path / "earlier")
-    data, earlier = PretrainingData(whole), tmp_path / "earlier"
-    names = {name for split in data.metadata.shards.values() for name in split}
-    assert set(data.metadata.files) == names
-    stored = json.loads((earlier / "metadata.json").read_text())
-    del stored["files"]
-    (earlier / "metadata.json").write_text(json.dumps(stored))
-    for name in data.metadata.shards["train"]:
-        with pa.memory_map(str(whole / name)) as file:
-            table = pa.ipc.open_file(file).read_all()
-        columns = ["token_ids", "boundary", "document", "checksum"]
-        assert table.column_names == columns
-        table = table.drop_columns("checksum")
-        starts = pa.array([[True] * len(ids.as_py()) for ids in table["token_ids"]])
-        table = table.add_column(1, "word_starts", starts)
-        with (
-            pa.OSFile(str(earlier / name), "wb") as file,
-            pa.ipc.new_file(file, table.schema) as writer,
-        ):
-            writer.write_table(table)
-    found, expected = (
-        folder.batches(4).batch(0) for folder in (PretrainingData(earlier), data)
-    )
-    for name, array in expected[0].items():
-        np.testing.assert_array_equal(found[0][name], array)
+            prepare_examples(inputs, tmp_path / "out", source)
 
 
 def test_a_file_in_the_place_of_the_output_is_refused(corpus, tmp_path, tiny_proto):

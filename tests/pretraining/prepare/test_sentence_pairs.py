@@ -30,7 +30,7 @@ def sections(count, seed=0, **kwargs):
 
 
 def make(tokenizer, documents, **changes):
-    pairs = SentencePairs(tokenizer, replace(SETTINGS, **changes))
+    pairs = SentencePairs(tokenizer.vocabulary, replace(SETTINGS, **changes))
     counters = Counter()
     return [e for section in documents for e in pairs(section, counters)], counters
 

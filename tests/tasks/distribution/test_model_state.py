@@ -2,9 +2,14 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import keras
+import numpy as np
 import pytest
 
-from keras_albert.tasks.distribution.model_state import build_metrics
+from keras_albert.tasks.distribution.model_state import (
+    MASKED_TOKENS,
+    build_metrics,
+    weigh_processes,
+)
 from keras_albert.tasks.inputs.model_input import make_batches
 from keras_albert.tasks.inputs.tables import RawData
 from keras_albert.text import train_vocabulary
@@ -67,3 +72,23 @@ def test_jax_predicts_only_between_runs(make_classifier):
     ]
     assert errors == ([True] * 6 + [False] * 5 if len(found) > 5 else [False] * 5)
     assert all(not isinstance(outcome(call), str) for call in calls)
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_weights_of_parts_are_normalized_over_all(named):
+    # Two parts of two rows, as JAX has those of all processes in one array.
+    weights, order = np.ones((4, 3), "float32"), np.ones(4, "float32")
+    x = {"token_ids": np.zeros((4, 5), "int32")}
+    counts = np.array([3, 3, 1, 1], "float32")
+    given = {"masked_lm": weights, "sentence_order": order} if named else weights
+    batch = [x | {MASKED_TOKENS: counts}, weights, given]
+    found, _, scaled = weigh_processes(batch)
+    assert set(found) == set(x)
+    masked = scaled["masked_lm"] if named else scaled
+    masked = keras.ops.convert_to_numpy(masked)
+    np.testing.assert_allclose(masked, weights * counts[:, None] / 2)
+    assert not named or scaled["sentence_order"] is order
+    # What is whole stays as it is.
+    whole = (x, weights, given)
+    assert weigh_processes(whole) is whole
+    assert weigh_processes(x) is x
