@@ -550,7 +550,7 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
             unpad_batch((x, y, weights)) if counts else (without_mark(x), y, weights)
         )
         if training:
-            return torch_steps.train_together(self, batch, counts)
+            return torch_steps.train_together(self, weigh_processes(batch), counts)
         return torch_steps.evaluate_together(self, batch, counts)
 
     def predict_step(self, *state_and_data: Any) -> Any:
