@@ -210,7 +210,8 @@ class ExampleFile:
     @property
     def documents(self) -> np.ndarray[Any, np.dtype[np.uint64]]:
         """The document of each example, uint64 `(rows,)`."""
-        return self._heads()["document"]
+        column: np.ndarray[Any, np.dtype[np.uint64]] = self._heads()["document"]
+        return column
 
     def _heads(self) -> Any:
         before, places, _ = self.layout

@@ -26,6 +26,9 @@ class TwoProcesses(OneDevice):
         told, _ = numbers
         return [told + (self.recorder.done >= self.told_at), 2 * 0.25]
 
+    def barrier(self):
+        """There is no other process."""
+
 
 def test_processes_agree_once_a_second_and_stop_after_the_same_batch(tmp_path):
     inputs = keras.Input((2,))
