@@ -34,6 +34,7 @@ REQUIRED = {
             ("small", "", (_WEIGHTS, f"{_ASSETS}.txt", "compression.png")),
             ("small", "_sst2", _DIFFERENCE),
             ("small", "_ner", _DIFFERENCE),
+            ("small", "_squad", _DIFFERENCE),
         )
         for file in (*_PRESET, *files)
     ),

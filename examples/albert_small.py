@@ -9,9 +9,10 @@ with a low-rank difference, and whose embeddings are narrow. It learns from the 
 on the texts: one `keras-albert compress`, six minutes on a GPU. Each of the other
 presets is one `keras-albert finetune` of this model with LoRA, and contains only its
 difference from it: `..._sst2` (sentiment), `..._ner` (entities of WNUT17), `..._squad`
-(answers). They are written to `OUTPUT`; one without the option of its data is left out.
-After an interruption, the same command resumes. With `--small albert_small_en_uncased`,
-they are made from the released model.
+(answers, of the questions of SQuAD and of `cloze_questions.py`, made from the texts).
+They are written to `OUTPUT`; one without the option of its data is left out. After an
+interruption, the same command resumes. With `--small albert_small_en_uncased`, they are
+made from the released model.
 
 `--precision mixed_bfloat16` is several times as fast on a GPU, and twice on a CPU with
 instructions for it. Without a GPU, pass fewer `--steps` of fewer `--batch-tokens`. Text
@@ -23,12 +24,13 @@ import csv
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from keras_albert_cli.loading import loading
 from keras_albert_cli.number_types import whole_number
 
 with loading("albert_small.py"):
+    from cloze_questions import cloze_articles, read_paragraphs
     from release import command, release
 
     from keras_albert.utils.atomic_files import atomic_file
@@ -44,7 +46,7 @@ def stories() -> dict[str, str]:
     return {f"albert_{name}": story.strip() + "\n" for name, _, story in parts}
 
 
-def sentiment(source: Path, output: Path) -> list[Path]:
+def sentiment(source: Path, output: Path, _: list[str]) -> list[Path]:
     """Write SST-2's training and dev sets with names of labels."""
     written = [output / f"sst2_{part}.jsonl" for part in ("train", "dev")]
     for path, part in zip(written, ("train", "dev"), strict=True):
@@ -59,35 +61,56 @@ def sentiment(source: Path, output: Path) -> list[Path]:
     return written
 
 
-def entities(source: Path, _: Path) -> list[Path]:
+def entities(source: Path, _: Path, __: list[str]) -> list[Path]:
     """Find WNUT17's training and dev sets."""
     return [next(iter(sorted(source.glob(f"*{part}*")))) for part in ("train", "dev")]
 
 
-def questions(source: Path, output: Path) -> list[Path]:
-    """Write the questions of SQuAD that have an answer; of the dev set, a thousand."""
+def questions(source: Path, output: Path, texts: list[str]) -> list[Path]:
+    """Write questions that have an answer: of SQuAD, and for training made ones too."""
     written = [output / f"squad_{part}.json" for part in ("train", "dev")]
-    for path, part, most in zip(written, ("train", "dev"), (None, 1000), strict=True):
+    for path, part in zip(written, ("train", "dev"), strict=True):
         file = next(iter(sorted(source.glob(f"{part}*.json"))))
         articles = json.loads(file.read_text(encoding="utf-8"))["data"]
         paragraphs = [each for article in articles for each in article["paragraphs"]]
         for paragraph in paragraphs:
             paragraph["qas"] = [qa for qa in paragraph["qas"] if qa.get("answers")]
-        if most is not None:
+        articles = [{"title": "", "paragraphs": paragraphs}]
+        if part == "train":
+            made = cloze_articles(read_paragraphs(texts), _MADE)
+            articles = _numbered([*made, *articles * _TIMES])
+        else:
             # Paragraphs of all articles.
             count = sum(len(paragraph["qas"]) for paragraph in paragraphs)
-            paragraphs = paragraphs[:: max(1, count // most)]
-        data = {"version": "1.1", "data": [{"title": "", "paragraphs": paragraphs}]}
+            articles[0]["paragraphs"] = paragraphs[:: max(1, count // _MOST_DEV)]
+        data = {"version": "1.1", "data": articles}
         with atomic_file(path) as partial:
             partial.write_text(json.dumps(data), encoding="utf-8")
     return written
+
+
+# Of the training file: the questions that are made, and how often it has the others.
+_MADE, _TIMES = 24_000, 3
+_MOST_DEV = 1000
+
+
+def _numbered(articles: list[Any]) -> list[Any]:
+    """Copy articles, with a new id for each question."""
+    copy: list[Any] = json.loads(json.dumps(articles))
+    number = 0
+    for article in copy:
+        for paragraph in article["paragraphs"]:
+            for qa in paragraph["qas"]:
+                qa["id"] = str(number)
+                number += 1
+    return copy
 
 
 class FineTuned(NamedTuple):
     """How a preset is made of the small model."""
 
     task: str
-    write_files: Callable[[Path, Path], list[Path]]
+    write_files: Callable[[Path, Path, list[str]], list[Path]]
     epochs: int
     max_length: int
     learning_rate: float
@@ -98,7 +121,7 @@ class FineTuned(NamedTuple):
 FINE_TUNED = {
     "sst2": FineTuned("classification", sentiment, 3, 128, 3e-4),
     "ner": FineTuned("token-classification", entities, 8, 128, 7e-4),
-    "squad": FineTuned("question-answering", questions, 4, 384, 6e-4, 16),
+    "squad": FineTuned("question-answering", questions, 1, 384, 7e-4, 16),
 }
 
 
@@ -146,7 +169,7 @@ def main() -> None:
         source, target = getattr(arguments, name), output / f"{NAME}_{name}"
         if source is None or target.is_dir():
             continue
-        train, dev = preset.write_files(source, output)
+        train, dev = preset.write_files(source, output, arguments.texts)
         epochs = arguments.epochs or preset.epochs
         if not (output / name / "preset").is_dir():
             command(

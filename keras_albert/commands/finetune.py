@@ -28,6 +28,7 @@ from keras_albert.commands.tasks import (
     on_one_scale,
 )
 from keras_albert.layers.transformer_block import DENSE_LAYERS
+from keras_albert.presets.base_preset import open_whole
 from keras_albert.tasks.base.task import AlbertTask
 from keras_albert.tasks.inputs.batch_padding import take_rows
 from keras_albert.tasks.inputs.batches import LengthBatches
@@ -238,6 +239,9 @@ def _run(
         devices.processes.check_same(same, _SAME_FILES)
     if not folder.last.is_file():
         folder.check_unfinished()
+    if arguments.difference:
+        # Before hours of training, after which it could not be saved.
+        open_whole(arguments.preset)
     files = [known.read(path, arguments) for path in (arguments.train, arguments.dev)]
     check_files(*files)
     train, dev = on_one_scale(files)

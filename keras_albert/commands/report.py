@@ -138,7 +138,9 @@ def model_card(
         )
     if settings["difference"]:
         about += f"\n\n{needs_base(str(settings['preset']))}"
-    scores = [(key, f"{value:.4f}") for key, value in report.scores.items()]
+    scores = [
+        (key.replace("_", " "), f"{value:.4f}") for key, value in report.scores.items()
+    ]
     pictures = [f"![{path.stem.replace('_', ' ')}]({path.name})" for path in plots]
     quality = [
         f"On the dev file {code(settings['dev'])}, of which the best epoch was chosen, "

@@ -75,7 +75,7 @@ def open_base(files: Files) -> Checkpoint | None:
             f"correct `{_NAME}`: a path is relative to {files.directory}."
         )
     with _naming(files):
-        return _open(base)
+        return open_whole(base)
 
 
 def difference_from(
@@ -92,7 +92,7 @@ def difference_from(
                 "and has no difference from the base. Save without `base`."
             )
     name = os.fspath(base)
-    opened = _open(name)
+    opened = open_whole(name)
     if not is_public(name):
         here, there = Path(target).resolve(), opened.directory.resolve()
         if here == there:
@@ -178,7 +178,8 @@ def _check_digest(files: Files, key: str, found: str, of: str, base: str) -> Non
         )
 
 
-def _open(base: str) -> Checkpoint:
+def open_whole(base: str) -> Checkpoint:
+    """Open what a preset can differ from: a name or a handle, without a base itself."""
     directory = local_directory(base)
     if directory is None:
         raise ValueError(

@@ -68,7 +68,7 @@ BUILTIN_PRESETS = {
             BuiltinPreset(
                 f"albert_small_en_uncased{use}", None, "small", 1, parameters=9_855_360
             )
-            for use in ("", "_sst2", "_ner")
+            for use in ("", "_sst2", "_ner", "_squad")
         ),
     )
 }

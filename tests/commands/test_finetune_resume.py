@@ -137,6 +137,10 @@ def test_only_the_difference_from_the_preset_is_saved(run, files, at_step, tmp_p
     accuracy = np.mean([each["label"] for each in found] == np.array(labels))
     report = json.loads((tmp_path / "whole" / "report.json").read_text())
     assert accuracy == pytest.approx(report["scores"]["accuracy"])
+    at_step[1] = lambda: pytest.fail("trained what cannot be saved")
+    options = flags(files, tmp_path / "more", preset=whole, lora=2)
+    with pytest.raises(ValueError, match="has a base itself"):
+        run("classification", *options, "--difference")
 
 
 @on_one_backend

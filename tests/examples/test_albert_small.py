@@ -11,6 +11,7 @@ from keras_albert import (
     AlbertQuestionAnswerer,
     AlbertTokenClassifier,
 )
+from tests.examples.test_cloze_questions import TEXT
 from tests.examples.test_examples import EXAMPLES, run
 from tests.foreign_models import save_transformers
 
@@ -61,7 +62,9 @@ def data(tmp_path):
 def test_from_an_encoder_to_four_presets(tmp_path, encoder, data):
     stories = EXAMPLES / "data" / "stories.txt"
     output = tmp_path / "out"
-    arguments = [str(encoder), "--texts", str(stories), "--steps", "2", "--epochs", "1"]
+    (tmp_path / "long.txt").write_text(f"{TEXT}\n" * 3)
+    texts = [str(stories), str(tmp_path / "long.txt")]
+    arguments = [str(encoder), "--texts", *texts, "--steps", "2", "--epochs", "1"]
     arguments += ["--embedding-dim", "8", "--rank", "2", "--output", str(output)]
     arguments += ["--precision", "mixed_bfloat16", "--batch-tokens", "256"]
     arguments += ["--workers", "1"]
@@ -95,7 +98,9 @@ def test_from_an_encoder_to_four_presets(tmp_path, encoder, data):
     reader = AlbertQuestionAnswerer.from_preset(output / f"{name}_squad")
     for task in (films, words, reader):
         assert task.backbone.dtype_policy.name == "float32"
-    # Without questions that have no answer.
-    written = json.loads((output / "squad_train.json").read_text())
-    paragraphs = written["data"][0]["paragraphs"]
-    assert [len(paragraph["qas"]) for paragraph in paragraphs] == [1]
+    # The question that has an answer three times, and what was made from the texts.
+    written = json.loads((output / "squad_train.json").read_text())["data"]
+    asked = [qa for x in written for p in x["paragraphs"] for qa in p["qas"]]
+    assert len({qa["id"] for qa in asked}) == len(asked)
+    assert [qa["question"] for qa in asked[-3:]] == ["where"] * 3
+    assert len(asked) == 3 * 2 + 3

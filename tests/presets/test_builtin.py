@@ -8,6 +8,7 @@ from huggingface_hub import ModelCard
 from keras_albert import (
     AlbertClassifier,
     AlbertMaskedLM,
+    AlbertQuestionAnswerer,
     AlbertTextEmbedder,
     AlbertTokenClassifier,
 )
@@ -45,6 +46,7 @@ METRICS = {
     "albert_tiny_en_uncased": "masked lm accuracy",
     f"{SMALL}_sst2": "accuracy",
     f"{SMALL}_ner": "entity f1",
+    f"{SMALL}_squad": "f1",
 }
 
 
@@ -68,11 +70,11 @@ def test_what_is_inside_and_how_large():
     assert set(sizes) == {
         "albert_tiny_en_uncased",
         SMALL,
-        *(f"{SMALL}_{use}" for use in ("sst2", "ner")),
+        *(f"{SMALL}_{use}" for use in ("sst2", "ner", "squad")),
     }
     assert sizes["albert_tiny_en_uncased"] < 8e6
     assert sizes[SMALL] < 20.5e6
-    assert sum(sizes.values()) < 36e6
+    assert sum(sizes.values()) < 41e6
 
 
 @pytest.mark.parametrize("name", INSIDE)
@@ -115,6 +117,44 @@ def test_entities_on_first_sight():
         ("person", "Barack Obama"),
         ("location", "Hawaii"),
     ]
+
+
+CONTEXTS = [
+    "The Eiffel Tower is a wrought-iron lattice tower in Paris, France. It is named "
+    "after the engineer Gustave Eiffel, whose company designed and built the tower "
+    "from 1887 to 1889. It is 330 metres tall.",
+    "The bridge over the river was opened in 1932 by the mayor, Anna Keller. It is "
+    "503 metres long and carries eight lanes of traffic. Before, a ferry took people "
+    "across.",
+    "Orders are shipped within two working days. Returns are accepted for 30 days "
+    "after delivery, and the refund is paid to the original card. Customers in Norway "
+    "pay a fee of 12 euros.",
+]
+QUESTIONS = [
+    (0, "Where is the Eiffel Tower?", "Paris"),
+    (0, "Who built the tower?", "Eiffel"),
+    (0, "How tall is the tower?", "330"),
+    (0, "When was it built?", "1887"),
+    (1, "When was the bridge opened?", "1932"),
+    (1, "Who opened the bridge?", "Anna Keller"),
+    (1, "How long is the bridge?", "503"),
+    (1, "What took people across before?", "ferry"),
+    (2, "How many days do I have to return something?", "30"),
+    (2, "When are orders shipped?", "two working days"),
+    (2, "What is the fee in Norway?", "12"),
+    (2, "Where is the refund paid to?", "card"),
+]
+
+
+def test_answers_on_first_sight():
+    reader = AlbertQuestionAnswerer.from_preset(f"{SMALL}_squad")
+    contexts = [CONTEXTS[number] for number, _, _ in QUESTIONS]
+    found = reader.answer([question for _, question, _ in QUESTIONS], contexts)
+    right = [
+        words in answer["answer"]
+        for answer, (_, _, words) in zip(found, QUESTIONS, strict=True)
+    ]
+    assert sum(right) >= len(QUESTIONS) - 1
 
 
 def test_similar_texts_are_near():
