@@ -1,9 +1,10 @@
 """Compare a classifier's size, latency and accuracy in all runtimes.
 
 Keras on three backends, float32 and int8, the SavedModel, ONNX Runtime and LiteRT,
-float32 and int8, each in a separate process. They take turns: in each round each runs
-all batches once, so that other load on the machine affects all of them alike. The
-fastest round counts, because other load only adds to it. All get the same ids, in
+float32 and int8, each in a separate process, whose CPU time is measured. They take
+turns: in each round each runs all batches once, so that other load on the machine
+affects all of them alike. The fastest round counts, because other load only adds to it.
+All get the same ids, in
 batches of similar length. Accuracy is measured on all sentences of a file in GLUE's
 format:
 
@@ -109,10 +110,10 @@ def work(folder, name, threads):
     np.save(folder / f"{name}.npy", np.concatenate(logits))
     print(f"bytes {size}", flush=True)
     for _ in sys.stdin:
-        start = time.perf_counter()
+        start = time.process_time()
         for ids in batches:
             run(ids)
-        print(time.perf_counter() - start, flush=True)
+        print(time.process_time() - start, flush=True)
 
 
 def start_worker(folder, name, threads):
@@ -175,7 +176,7 @@ def prepare(folder, preset, texts, batch_size):
 
 def show(rows):
     """Print a Markdown table."""
-    print("| runtime | MB | ms a batch | ratio | accuracy | logits within |")
+    print("| runtime | MB | CPU ms a batch | ratio | accuracy | logits within |")
     print("|---|---|---|---|---|---|")
     for row in rows:
         print(f"| {' | '.join(row)} |")
