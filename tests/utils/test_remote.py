@@ -8,7 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from keras_albert import AlbertClassifier, AlbertTokenizer
+from keras_albert import (
+    AlbertBackbone,
+    AlbertClassifier,
+    AlbertClassifierPreprocessor,
+    AlbertTokenizer,
+)
+from keras_albert.commands import finetune
 from keras_albert.conversion import convert_checkpoint
 from keras_albert.pretraining import PretrainingData, prepare_examples
 from keras_albert.serving.saved_model.export import served_versions
@@ -25,8 +31,16 @@ TEXTS = ["a fine film", "a dull mess"]
 
 
 @pytest.fixture(scope="module")
-def classifier():
-    return AlbertClassifier.from_preset(TINY, labels=["bad", "good"], num_layers=1)
+def classifier(tiny_proto):
+    sizes = {"num_layers": 1, "num_heads": 2, "max_sequence_length": 32}
+    widths = {"embedding_dim": 8, "hidden_dim": 16, "intermediate_dim": 32}
+    return AlbertClassifier(
+        AlbertBackbone(vocabulary_size=130, **sizes, **widths),
+        preprocessor=AlbertClassifierPreprocessor(
+            AlbertTokenizer(tiny_proto), max_sequence_length=32
+        ),
+        labels=["bad", "good"],
+    )
 
 
 @pytest.fixture
@@ -70,15 +84,15 @@ def test_a_preset_is_saved_and_loaded(kind, memory, classifier):
 
 
 def test_other_presets_and_formats(memory, classifier):
-    classifier.preprocessor.tokenizer.save_to_preset("memory://tokenizer")
-    found = AlbertTokenizer.from_preset("memory://tokenizer")
-    assert found.proto == classifier.preprocessor.tokenizer.proto
+    tokenizer = classifier.preprocessor.tokenizer
+    tokenizer.save_to_preset("memory://tokenizer")
+    assert memory.cat("/tokenizer/assets/tokenizer/vocabulary.spm") == tokenizer.proto
     classifier.export_to_transformers("memory://b/transformers")
-    convert_checkpoint("memory://b/transformers", "memory://b/hub", "keras-hub")
-    loaded = AlbertClassifier.from_preset("memory://b/hub")
+    convert_checkpoint("memory://b/transformers", "memory://b/own", "keras-albert")
+    loaded = AlbertClassifier.from_preset("memory://b/own")
     np.testing.assert_allclose(loaded.predict(TEXTS), classifier.predict(TEXTS), 1e-4)
-    with pytest.raises(FileExistsError, match="memory://b/hub exists"):
-        convert_checkpoint(TINY, "memory://b/hub", "keras-hub")
+    with pytest.raises(FileExistsError, match="memory://b/own exists"):
+        convert_checkpoint(TINY, "memory://b/own", "keras-albert")
 
 
 def test_a_difference_needs_a_base_that_others_find(memory, classifier, tmp_path):
@@ -204,7 +218,9 @@ def test_files_are_read_and_written(memory, classifier):
     with pytest.raises(FileExistsError, match=f"^{address} already exists"):
         classifier.export(address, format="onnx")
     assert memory.cat("/b/served/a.onnx") == before
-    classifier.export(Path(address), format="onnx", overwrite=True)
+    with atomic_file(Path(address)) as file:
+        file.write_text("new")
+    assert memory.cat("/b/served/a.onnx") == b"new"
 
 
 def test_versions_of_a_server(memory):
@@ -227,26 +243,30 @@ def test_prepared_data(memory, tiny_proto):
 
 
 def test_a_command_reads_writes_and_resumes(memory, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(finetune, "SMALL", finetune.SMALL | {"num_layers": 1})
     rows = "text\tlabel\n" + "a fine film\tgood\na dull mess\tbad\n" * 8
     put(memory, {"/b/train.tsv": rows.encode(), "/b/dev.tsv": rows.encode()[:-16]})
-    line = (
-        "finetune classification --train memory://b/train.tsv --dev memory://b/dev.tsv "
+    files = (
+        "--train memory://b/train.tsv --dev memory://b/dev.tsv --output memory://b/run"
     )
-    line += f"--preset {TINY} --output memory://b/run --epochs 2 --batch-size 8"
-    finish = RunFolder.finish
-    monkeypatch.setattr(RunFolder, "finish", None)
-    assert run_command(line.split()) == 1
+    line = f"finetune classification {files} --epochs 2 --batch-size 8"
+    opened, checkpoints = RunFolder.open, []
+    with monkeypatch.context() as patch:
+        patch.setattr(RunFolder, "finish", None)
+        assert run_command(line.split()) == 1
     # What a machine that died has left: a checkpoint of the last epoch.
-    assert set(list_files("memory://b/run")) == {
-        "training/curve.jsonl",
-        "training/last.safetensors",
-    }
-    monkeypatch.setattr(RunFolder, "finish", finish)
+    names = {"training/curve.jsonl", "training/last.safetensors"}
+    assert set(list_files("memory://b/run")) == names
     capsys.readouterr()
+
+    def record(*arguments):
+        checkpoints.append(opened(*arguments))
+        return checkpoints[-1]
+
+    monkeypatch.setattr(RunFolder, "open", record)
     assert run_command(line.split()) == 0
-    printed = capsys.readouterr().out
-    assert "resumed" in printed
-    assert "model: memory://b/run/preset" in printed
+    assert [checkpoint.step for checkpoint in checkpoints] == [4]
+    assert "model: memory://b/run/preset" in capsys.readouterr().out
     found = set(list_files("memory://b/run"))
     assert {"report.json", "curve.csv", "preset/config.json"} <= found
     assert not any(name.startswith("training/") for name in found)
