@@ -156,7 +156,7 @@ def uploaded(path: _Path) -> Iterator[Path]:
 def upload(source: Path, path: _Path, keep: bool = False) -> None:
     """Upload a file or a directory, and last the files by which others find it.
 
-    If that fails, what was uploaded is removed, unless `keep`.
+    If that fails, what was uploaded of a directory is removed, unless `keep`.
     """
     address = str(address_of(path))
     names = [
@@ -175,7 +175,8 @@ def upload(source: Path, path: _Path, keep: bool = False) -> None:
                 begun += there
                 store.put([str(source / name) for name in part], there)
         except BaseException:
-            for file in () if keep else begun:
+            # Of a single file, the former one is still there.
+            for file in () if keep or source.is_file() else begun:
                 with suppress(Exception):
                     store.rm_file(file)
             raise

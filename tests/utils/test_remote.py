@@ -141,6 +141,11 @@ def test_of_an_upload_that_fails_nothing_is_left(fails_at, memory, monkeypatch):
     with pytest.raises(ConnectionError, match=message):
         write("memory://b/p", "a", "weights", "config.json")
     assert not memory.store
+    # A file that it would have replaced stays.
+    put(memory, {f"/b/{fails_at}": b"old"})
+    with pytest.raises(ConnectionError), atomic_file(f"memory://b/{fails_at}") as file:
+        file.write_text("new")
+    assert memory.cat(f"/b/{fails_at}") == b"old"
 
 
 def test_of_work_that_fails_nothing_is_written(memory):
