@@ -51,6 +51,7 @@ def memory(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path / "here")
     store = fsspec.filesystem("memory")
     store.store.clear()
+    store.pseudo_dirs[:] = [""]
     yield store
     store.store.clear()
     # No address became a path of this machine.
