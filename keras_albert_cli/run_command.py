@@ -47,7 +47,8 @@ def run_command(arguments: Sequence[str] | None = None) -> int:
     def run() -> int | None:
         # Before the imports, which take many seconds.
         asked = COMMANDS[command]
-        _check_local(chosen)
+        if command in ("exits", "predict"):
+            _check_local(chosen["output"])
         if asked.check is not None:
             asked.check(chosen)
         _check_paths(asked.paths, chosen)
@@ -55,6 +56,7 @@ def run_command(arguments: Sequence[str] | None = None) -> int:
         _check_backend()
         with loading("keras-albert"):
             module = import_module(f"keras_albert.commands.{asked.module}")
+            _fetch(asked.paths, chosen)
         status: int | None = getattr(module, asked.function)(
             argparse.Namespace(**chosen)
         )
@@ -64,17 +66,24 @@ def run_command(arguments: Sequence[str] | None = None) -> int:
     return run_program(f"keras-albert {command}", run, options, debug)
 
 
-def _check_local(chosen: Mapping[str, Any]) -> None:
-    """Raise if a path is the address of a remote storage."""
-    for name, value in chosen.items():
-        # A model may be one, unless it is a file.
-        is_path = isinstance(value, Path) or (name == "model" and _is_file(value))
-        if is_path and (match := _SCHEME.match(str(value))):
-            address = f"{match[1]}://{str(value)[match.end() :]}"
-            raise ValueError(
-                f"`{name}`: {address} is not a path of this machine. Pass a local or "
-                "mounted path, and copy the files with the tool of the storage."
-            )
+def _check_local(output: Path | None) -> None:
+    """Raise if an output that grows row by row is at an address."""
+    if output is not None and (match := _SCHEME.match(str(output))):
+        address = f"{match[1]}://{str(output)[match.end() :]}"
+        raise ValueError(
+            f"`--output`: {address} is not a path of this machine. Pass a local or "
+            "mounted path, and copy the files with the tool of the storage."
+        )
+
+
+def _fetch(names: Iterable[str], chosen: dict[str, Any]) -> None:
+    """Download the files to read that are at an address."""
+    for name in names:
+        value = chosen[name]
+        each = value if isinstance(value, list) else [value]
+        if any(isinstance(path, Path) and _SCHEME.match(str(path)) for path in each):
+            fetch = import_module("keras_albert.utils.remote").fetch
+            chosen[name] = [*map(fetch, each)] if each is value else fetch(value)
 
 
 def _is_file(model: str) -> bool:
@@ -91,7 +100,8 @@ def _check_paths(names: Iterable[str], chosen: Mapping[str, Any]) -> None:
         for path in (value if isinstance(value, list) else [value])
     )
     for name, path in each:
-        if path is None or (name == "model" and not _is_file(path)):
+        is_preset = name == "model" and not _is_file(path)
+        if path is None or is_preset or _SCHEME.match(str(path)):
             continue
         what = "directory" if name == "directory" else "file"
         if not (os.path.isdir(path) if what == "directory" else os.path.isfile(path)):

@@ -10,7 +10,7 @@ from typing import Any, BinaryIO, Self
 import numpy as np
 
 from keras_albert.utils.atomic_files import atomic_file, folders_above, locked
-from keras_albert.utils.reading import local_path
+from keras_albert.utils.remote import local_path
 
 Answer = dict[str, Any]
 

@@ -24,6 +24,7 @@ from keras_albert.training.model_card import (
     usage,
     write_card,
 )
+from keras_albert.utils.remote import address_of, list_files
 
 
 def run_convert(arguments: argparse.Namespace) -> None:
@@ -42,7 +43,8 @@ def run_convert(arguments: argparse.Namespace) -> None:
     console.print(table)
     for reader, difference in done.differences.items():
         console.print(f"{reader}: largest difference {difference:.2e}", highlight=False)
-    console.print(f"{arguments.target}: {arguments.to}", highlight=False)
+    target = address_of(arguments.target) or arguments.target
+    console.print(f"{target}: {arguments.to}", highlight=False)
 
 
 _OPTIONS = (
@@ -60,9 +62,12 @@ def run_export(arguments: argparse.Namespace) -> None:
     )
     task = load_task(arguments.preset, arguments.task)
     written: Path = task.export(arguments.path, format=name, **given)
-    files = [p for p in (written, *written.rglob("*")) if p.is_file()]
-    size = sum(file.stat().st_size for file in files)
-    print(f"{written}: {type(task).__name__}, {size / 1e6:,.1f} MB")
+    if address := address_of(written):
+        size = sum(file["size"] for file in list_files(address).values())
+    else:
+        files = [p for p in (written, *written.rglob("*")) if p.is_file()]
+        size = sum(file.stat().st_size for file in files)
+    print(f"{address or written}: {type(task).__name__}, {size / 1e6:,.1f} MB")
 
 
 def run_verify(arguments: argparse.Namespace) -> None:

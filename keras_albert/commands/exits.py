@@ -9,7 +9,7 @@ from keras_albert.tasks import describe_exits, measure_exits, plot_exits
 from keras_albert.training.run_folder import write_report
 from keras_albert.utils.atomic_files import atomic_file, check_new_file
 from keras_albert.utils.environment import check_figures
-from keras_albert.utils.reading import local_path
+from keras_albert.utils.remote import local_path
 
 _FILES = ("exits.json", "exits.png")
 

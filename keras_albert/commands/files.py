@@ -13,7 +13,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, TextIO, TypeVar
 
-from keras_albert.utils.reading import local_path, unique_names
+from keras_albert.utils.reading import unique_names
+from keras_albert.utils.remote import fetch, output_path
 
 OBJECTS = (".jsonl", ".ndjson", ".json")
 TABLES = (".tsv", ".csv", *OBJECTS)
@@ -24,7 +25,7 @@ Row = dict[str, Any]
 
 def kind_of(path: Path) -> str:
     """Return the suffix of a file, or of what a `.gz` contains, by default text."""
-    suffix = local_path(path).suffix.lower()
+    suffix = output_path(path).suffix.lower()
     if suffix != ".gz":
         return suffix
     inside = Path(path.stem).suffix.lower()
@@ -45,7 +46,7 @@ class FileRows:
                 f"{path} is none of the files that are known here: {', '.join(known)}. "
                 "Rename it by what it holds."
             )
-        self.path = path
+        self.path = fetch(path)
         self.line = self.position = 0
         tab: dict[str, Any] = {"delimiter": "\t", "quoting": csv.QUOTE_NONE}
         readers: dict[str, Callable[[Iterator[str]], Iterator[Row]]] = {

@@ -270,7 +270,7 @@ def _run(
     if is_finished:
         # The run was interrupted during cleanup.
         folder.tidy_up()
-        console.print(f"model: {folder.preset}", soft_wrap=True)
+        console.print(f"model: {folder.shown(folder.preset)}", soft_wrap=True)
     else:
         plots = _finish(arguments, folder, task, report, rows)
         _show(console, report)

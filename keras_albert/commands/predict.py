@@ -41,6 +41,7 @@ from keras_albert.tasks.table import TASKS
 from keras_albert.text.packing import pack_all
 from keras_albert.training.devices import devices_of_processes
 from keras_albert.utils.environment import check_packages, versions
+from keras_albert.utils.remote import fetch, is_remote
 from keras_albert_cli.loading import hidden_messages
 
 
@@ -151,6 +152,8 @@ def open_predictor(
     **exits: Any,
 ) -> Predictor:
     """Open a model of any kind."""
+    if is_remote(model):
+        model = str(fetch(model))
     path = Path(model)
     kinds = {".onnx": _open_onnx, ".tflite": _open_litert}
     is_saved_model = path.is_dir() and (_version_of(path) / "saved_model.pb").is_file()

@@ -6,7 +6,6 @@ import shlex
 import time
 from collections.abc import Callable
 from dataclasses import fields
-from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -22,6 +21,7 @@ from rich.table import Table
 
 from keras_albert.commands.report import RESUME, plain_console
 from keras_albert.pretraining.config import PretrainingConfig
+from keras_albert.pretraining.prepare.documents import beam_output
 from keras_albert.pretraining.prepare.pipeline import prepare_examples
 from keras_albert.pretraining.prepare.vocabulary import (
     stored_vocabulary,
@@ -30,6 +30,8 @@ from keras_albert.pretraining.prepare.vocabulary import (
 from keras_albert.pretraining.prepared_files import PreparedMetadata
 from keras_albert.pretraining.pretrain import pretrain
 from keras_albert.text.tokenizer.albert_tokenizer import AlbertTokenizer
+from keras_albert.utils.reading import read_json
+from keras_albert.utils.remote import fetch
 from keras_albert_cli.loading import hidden_messages
 
 
@@ -39,8 +41,8 @@ def run_prepare(arguments: argparse.Namespace) -> None:
     start = time.perf_counter()
     with hidden_messages() as shown, open(shown, "w", closefd=False) as stderr:
         bar = progress_bar(Console(file=stderr), arguments.quiet)
-        with bar:
-            metadata = _prepare(arguments, console, bar)
+        with bar, beam_output(arguments.output) as output:
+            metadata = _prepare(arguments, output, console, bar)
     _show_counters(console, metadata)
     seconds = time.perf_counter() - start
     console.print(f"{arguments.output}: {seconds:,.0f} s", highlight=False)
@@ -64,13 +66,13 @@ def progress_bar(console: Console, quiet: bool) -> Progress:
 
 
 def _prepare(
-    arguments: argparse.Namespace, console: Console, bar: Progress
+    arguments: argparse.Namespace, output: str, console: Console, bar: Progress
 ) -> PreparedMetadata:
     options = _pipeline_options(arguments)
     return prepare_examples(
         arguments.inputs,
-        arguments.output,
-        _vocabulary(arguments, console, bar, options),
+        output,
+        _vocabulary(arguments, output, console, bar, options),
         sequence_length=arguments.sequence_length,
         held_out=arguments.held_out,
         short_seq_prob=arguments.short_seq_prob,
@@ -94,12 +96,16 @@ def _shown_in(bar: Progress, what: str) -> Callable[[int, int], None]:
 
 
 def _vocabulary(
-    arguments: argparse.Namespace, console: Console, bar: Progress, options: Any
+    arguments: argparse.Namespace,
+    output: str,
+    console: Console,
+    bar: Progress,
+    options: Any,
 ) -> Any:
     """Return the given vocabulary or that of an earlier run, or train one."""
     if arguments.vocabulary is not None:
         return arguments.vocabulary
-    stored = stored_vocabulary(arguments.output)
+    stored = stored_vocabulary(output)
     size = AlbertTokenizer(stored).vocabulary_size() if stored is not None else None
     if size == arguments.vocabulary_size:
         console.print("The vocabulary of the earlier run is kept.")
@@ -109,7 +115,7 @@ def _vocabulary(
         arguments.vocabulary_size,
         num_lines=arguments.vocabulary_lines,
         text_field=arguments.text_field,
-        output=arguments.output,
+        output=output,
         progress=_shown_in(bar, "vocabulary"),
         pipeline_options=options,
         part_size=arguments.part_size,
@@ -155,18 +161,18 @@ def run_pretrain(arguments: argparse.Namespace) -> None:
     except KeyboardInterrupt as stop:
         stop.add_note(RESUME)
         raise
-    _show(console, scores, Path(config.output))
+    _show(console, scores, config.output.rstrip("/"))
 
 
-def _show(console: Console, scores: dict[str, float], output: Path) -> None:
-    path = output / "report.json"
-    baselines = json.loads(path.read_text(encoding="utf-8"))["baselines"]
+def _show(console: Console, scores: dict[str, float], output: str) -> None:
+    path = f"{output}/report.json"
+    baselines = read_json(fetch(path))["baselines"]
     table = Table("metric", "held out", "without reading")
     for name, value in scores.items():
         beside = f"{baselines[name]:.4f}" if name in baselines else ""
         table.add_row(name, f"{value:.4f}", beside)
     console.print(table)
-    console.print(f"model: {output / 'preset'}\nreport: {path}", soft_wrap=True)
+    console.print(f"model: {output}/preset\nreport: {path}", soft_wrap=True)
 
 
 def _read_pairs(pairs: list[str]) -> dict[str, Any]:

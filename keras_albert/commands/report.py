@@ -50,10 +50,12 @@ def given_options(
 @contextmanager
 def resumable_run(output: Path, is_chief: bool = True) -> Iterator[RunFolder]:
     """Lock the directory of a run; if it is stopped, say how to resume it."""
-    folder = RunFolder(output)
     try:
         # Other processes of the same run do not write.
-        with folder.locked() if is_chief else nullcontext():
+        with (
+            RunFolder.at(output) as folder,
+            folder.locked() if is_chief else nullcontext(),
+        ):
             yield folder
     except KeyboardInterrupt as stop:
         stop.add_note(RESUME)
@@ -63,8 +65,10 @@ def resumable_run(output: Path, is_chief: bool = True) -> Iterator[RunFolder]:
 def print_results(folder: RunFolder, plots: Sequence[Path]) -> None:
     """Print where the results of a run are."""
     console = plain_console()
-    console.print(f"model: {folder.preset}\nreport: {folder.path / 'report.json'}")
-    for plot in plots or ("none: pip install matplotlib",):
+    report = folder.shown(folder.path / "report.json")
+    console.print(f"model: {folder.shown(folder.preset)}\nreport: {report}")
+    shown = [folder.shown(plot) for plot in plots]
+    for plot in shown or ("none: pip install matplotlib",):
         console.print(f"plot: {plot}")
 
 

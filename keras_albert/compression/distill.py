@@ -584,8 +584,7 @@ def _folder(output: str | Path | RunFolder | None) -> Iterator[RunFolder]:
         yield output
         return
     if output is not None:
-        folder = RunFolder(Path(output))
-        with folder.locked():
+        with RunFolder.at(output) as folder, folder.locked():
             yield folder
         return
     with tempfile.TemporaryDirectory() as temporary:

@@ -27,7 +27,7 @@ from keras_albert.tasks.base.other_backbone import merge_adapters
 from keras_albert.tasks.base.presets import check_vocabulary_size
 from keras_albert.text import AlbertTokenizer
 from keras_albert.utils.atomic_files import atomic_directory
-from keras_albert.utils.reading import local_path
+from keras_albert.utils.remote import check_new_address, is_remote, output_path
 
 Arrays = dict[str, Any]
 
@@ -99,8 +99,10 @@ def convert_checkpoint(
         >>> max(done.differences.values()) < 2e-5
         True
     """
-    path = local_path(target)
-    if path.exists():
+    path = output_path(target)
+    if is_remote(path):
+        check_new_address(path)
+    elif path.exists():
         msg = f"{path} already exists. Choose a new directory, or remove this one."
         raise FileExistsError(msg)
     written = get_format(to)

@@ -25,6 +25,7 @@ from keras_albert.types import FloatArray
 from keras_albert.utils.atomic_files import atomic_file
 from keras_albert.utils.keras_internals import all_layers
 from keras_albert.utils.reading import reading
+from keras_albert.utils.remote import address_of, is_remote
 
 # The keys of `base.json`; the first is PEFT's, from `adapter_config.json`.
 _NAME, _DIGEST = "base_model_name_or_path", "base_sha256"
@@ -92,6 +93,11 @@ def difference_from(
                 "and has no difference from the base. Save without `base`."
             )
     name = os.fspath(base)
+    if is_remote(target) and not is_public(name):
+        raise ValueError(
+            f"The base {name} is a directory of this machine, and has no path from "
+            f"{address_of(target)}. Pass a built-in name or a handle as `base`."
+        )
     opened = open_whole(name)
     if not is_public(name):
         here, there = Path(target).resolve(), opened.directory.resolve()
@@ -180,7 +186,8 @@ def _check_digest(files: Files, key: str, found: str, of: str, base: str) -> Non
 
 def open_whole(base: str) -> Checkpoint:
     """Open what a preset can differ from: a name or a handle, without a base itself."""
-    directory = local_directory(base)
+    # A preset, which others may have written, makes nobody read a private store.
+    directory = None if is_remote(base) else local_directory(base)
     if directory is None:
         raise ValueError(
             f"{base!r} cannot be a base. Choose a built-in name, a directory, or a "

@@ -13,7 +13,7 @@ from pathlib import Path
 import keras_hub
 
 from keras_albert.utils.atomic_files import former_directory
-from keras_albert.utils.reading import local_path
+from keras_albert.utils.remote import fetch, is_remote
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ BUILTIN_PRESETS = {
 
 
 # Of other schemes, KerasHub says that the preset is unknown.
-_HUBS = ("gs://", "hf://", "kaggle://", "modelscope://")
+_HUBS = ("hf://", "kaggle://", "modelscope://")
 _CONNECT_SECONDS = 5
 # All files of a checkpoint, except for weights in the forms of `_LAST`.
 _CHECKPOINT_FILES = (
@@ -109,10 +109,12 @@ def local_directory(handle: str | os.PathLike[str]) -> Path | None:
     """Return the directory of a handle, downloading it if necessary."""
     origin = name = os.fspath(handle)
     if not name.startswith(_HUBS):
-        directory = local_path(handle)
+        directory = fetch(handle)
         if directory.is_dir():
             _check_no_run(directory)
             return directory
+        if is_remote(handle):
+            raise NotADirectoryError(f"{name} is a file. Pass its directory.")
         # The old directory of a save that died while replacing it.
         former = former_directory(directory)
         if former.is_dir():

@@ -49,8 +49,9 @@ class PresetMixin:
             preset: string or path. A built-in name (`cls.presets` lists them); a
                 local directory with a preset of this package, or files of KerasHub,
                 transformers, sentence-transformers or google-research, of an ALBERT,
-                BERT, ELECTRA or DistilBERT; or a handle: `hf://`, `kaggle://`,
-                `gs://`, `modelscope://`.
+                BERT, ELECTRA or DistilBERT; a handle: `hf://`, `kaggle://`,
+                `modelscope://`; or the address of such a directory in a remote
+                storage, such as `s3://bucket/preset`.
             **kwargs: `load_weights=False` for random weights, `dtype`, and
                 constructor arguments that override the preset's; for a task also
                 those of its backbone, such as `remat=True`.
@@ -62,7 +63,8 @@ class PresetMixin:
             ValueError: If the handle is unknown, or files are damaged or contradict
                 each other.
             ConnectionError: If a hub cannot be reached and its files are not in the
-                cache.
+                cache, or if a remote storage cannot be reached.
+            ImportError: If the package of a remote storage is not installed.
 
         Example:
             >>> from keras_albert import AlbertClassifier
@@ -99,7 +101,8 @@ class PresetMixin:
         files that belong to no preset, such as a `README.md`, are kept.
 
         Args:
-            preset_dir: string or path. The directory to write.
+            preset_dir: string or path. The directory to write, or a new one in a
+                remote storage, such as `s3://bucket/preset`.
             base: string or path. For a model that was trained with
                 `backbone.enable_lora`: the preset that it was loaded from. Only the
                 difference from it is written, in float16: LoRA's matrices, and biases,
@@ -110,6 +113,8 @@ class PresetMixin:
             **kwargs: As in KerasHub, for instance `max_shard_size` in GB.
 
         Raises:
+            ConnectionError: If a remote storage cannot be reached or written to.
+            FileExistsError: If there is something at a remote address.
             NotADirectoryError: If `preset_dir` is a file.
             ValueError: If files there conflict with the new ones: another library's
                 checkpoint, or a task if only a backbone is saved; or if the class of

@@ -11,7 +11,7 @@ from typing import Any, Self
 from keras_albert.backbone.albert_backbone import MODEL_SIZES, AlbertBackbone
 from keras_albert.text.masking import MaskingRates
 from keras_albert.utils.arguments import MAX_LAYERS, check_types, refuse_unknown
-from keras_albert.utils.reading import local_path
+from keras_albert.utils.remote import fetch, output_path
 
 _OF_STAGES_BACKBONE = ("num_layers",)
 
@@ -52,7 +52,8 @@ class PretrainingConfig:
     0.00176 at 4,096, scaled by the square root of the batch size.
 
     Args:
-        data: string. The directory that `keras-albert prepare` wrote.
+        data: string. The directory that `keras-albert prepare` wrote; one in a remote
+            storage, such as `gs://bucket/prepared`, is downloaded.
         output: string. The directory for the model; an interrupted run in it is
             resumed.
         size: string. "tiny", "small", "base", "large", "xlarge" or "xxlarge".
@@ -195,7 +196,7 @@ class PretrainingConfig:
         for name in ("data", "output"):
             if not getattr(self, name):
                 raise ValueError(f"`{name}` is empty. Pass a directory.")
-            local_path(getattr(self, name))
+            output_path(getattr(self, name))
         for each in fields(self):
             words, holds = each.metadata.get("rule") or ("", None)
             value = getattr(self, each.name)
@@ -269,7 +270,7 @@ class PretrainingConfig:
             OSError: If the file cannot be read.
             ValueError: If it is neither TOML nor JSON, or has an unknown setting.
         """
-        read = {} if path is None else _read(Path(path))
+        read = {} if path is None else _read(fetch(path))
         known = {each.name for each in fields(cls)}
         unknown = sorted(set(read) - known)
         if unknown:

@@ -27,7 +27,7 @@ from keras_albert.text.tokenizer.albert_tokenizer import AlbertTokenizer
 from keras_albert.text.tokenizer.token_rows import TokenRows, ragged_range
 from keras_albert.types import Batch, Int64Array
 from keras_albert.utils.arguments import check_at_least, check_positive
-from keras_albert.utils.reading import local_path
+from keras_albert.utils.remote import fetch
 
 _NUM_SPECIALS = 3  # [CLS] and two [SEP]
 
@@ -296,7 +296,8 @@ class PretrainingData:
     Source: [Lan et al., 2020](https://arxiv.org/abs/1909.11942), section 3.1.
 
     Args:
-        directory: string or path. The `output` of `prepare_examples`.
+        directory: string or path. The `output` of `prepare_examples`; one in a remote
+            storage is downloaded, once for each content.
         split: string. `"train"` or `"held_out"`. Defaults to `"train"`.
         second_task: string or `None`. `"sentence_order"`: half of the pairs are
             swapped. `"next_sentence"`: half get another document's second segment.
@@ -321,7 +322,7 @@ class PretrainingData:
         seed: int = 0,
     ) -> None:
         _check(split, second_task, seed)
-        self.directory = local_path(directory)
+        self.directory = fetch(directory)
         self.split = split
         self.second_task = second_task
         self.seed = seed

@@ -2,7 +2,6 @@
 
 import math
 from contextlib import nullcontext
-from pathlib import Path
 from typing import Any
 
 import keras
@@ -62,12 +61,12 @@ def pretrain(config: PretrainingConfig, verbose: Any = "auto") -> dict[str, floa
         >>> config = PretrainingConfig(data="prepared", output="run", size="tiny")
         >>> scores = pretrain(config)  # doctest: +SKIP
     """
-    folder = RunFolder(Path(config.output))
-    folder.check_unfinished()
-    devices = choose_devices(config.distribution)
-    # Other processes of the same run do not write.
-    with folder.locked() if devices.is_chief else nullcontext():
-        return _pretrain(config, folder, devices, verbose)
+    with RunFolder.at(config.output) as folder:
+        folder.check_unfinished()
+        devices = choose_devices(config.distribution)
+        # Other processes of the same run do not write.
+        with folder.locked() if devices.is_chief else nullcontext():
+            return _pretrain(config, folder, devices, verbose)
 
 
 def _pretrain(

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from keras_albert.serving.saved_model.export import served_versions
-from keras_albert.utils.reading import local_path
+from keras_albert.utils.remote import fetch
 from keras_albert.utils.tensorflow_process import describe_end, run_child
 
 # The names of dtypes and of value fields in the JSON form of protocol buffers.
@@ -104,7 +104,7 @@ def verify(
         >>> sorted(verified.signatures)  # doctest: +SKIP
         ['serve_document', 'serve_pair', 'serve_tokens', 'serving_default']
     """
-    version = _find_version(local_path(directory))
+    version = _find_version(fetch(directory))
     if not (version / "saved_model.pb").is_file():
         raise ValueError(
             f"{version} contains no `saved_model.pb`, so it is not a SavedModel. Pass "

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from keras_albert.utils.reading import local_path
+from keras_albert.utils.remote import fetch
 
 
 class SquadFile(NamedTuple):
@@ -81,7 +81,7 @@ def read_squad(path: str | os.PathLike[str]) -> SquadFile:
         >>> read_squad(path).answers
         [{'text': ['Rome'], 'answer_start': [0]}]
     """
-    path = local_path(path)
+    path = fetch(path)
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (UnicodeDecodeError, json.JSONDecodeError) as error:
@@ -194,7 +194,7 @@ def read_conll(
     words: list[str] = []
     tags: list[str] = []
     # Not `splitlines`, which also splits at characters that occur within tweets.
-    for number, line in enumerate(_read_text(local_path(path)).split("\n"), start=1):
+    for number, line in enumerate(_read_text(fetch(path)).split("\n"), start=1):
         if not line.strip() or line.startswith(_DOCUMENT):
             if words:
                 texts.append(words)

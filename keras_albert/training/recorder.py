@@ -136,9 +136,9 @@ class TrainingRecorder(keras.callbacks.Callback):
         needed = [tuple(variable.shape) for variable in variables]
         if needed != [value.shape for value in values]:
             raise ValueError(
-                f"The {group} variables in {self.folder.last} have other shapes than "
-                "this run needs: its inputs have changed. Restore them, or choose "
-                "another output."
+                f"The {group} variables in {self.folder.shown(self.folder.last)} have "
+                "other shapes than this run needs: its inputs have changed. Restore "
+                "them, or choose another output."
             )
 
     def load_best(self, task: AlbertTask) -> None:
@@ -276,6 +276,7 @@ class TrainingRecorder(keras.callbacks.Callback):
                 "identity": self.identity,
             }
             TrainingCheckpoint(self.done, values, notes).write(self.folder.last)
+            self.folder.mirror()
         self.devices.barrier()
         self._saved_at = time.monotonic()
 
@@ -287,7 +288,8 @@ class TrainingRecorder(keras.callbacks.Callback):
     def _not_finite(self, what: str) -> FloatingPointError:
         kept = "There is no earlier checkpoint"
         if self.folder.last.is_file():
-            kept = f"{self.folder.last} contains the last finite weights"
+            last = self.folder.shown(self.folder.last)
+            kept = f"{last} contains the last finite weights"
         step = -(-self.done // self.batches_per_update)
         return FloatingPointError(f"{what} at step {step}. {kept}. {self.remedy}")
 

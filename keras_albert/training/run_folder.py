@@ -6,6 +6,7 @@ import importlib.util
 import json
 import os
 import shutil
+import tempfile
 from collections.abc import (
     Callable,
     Collection,
@@ -22,10 +23,19 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from keras_albert.presets.preset_files import preset_directory
+from keras_albert.presets.preset_files import CONFIG_FILE, preset_directory
 from keras_albert.utils.atomic_files import atomic_file, folders_above, locked
 from keras_albert.utils.environment import new_figure, versions
-from keras_albert.utils.reading import local_path, reading
+from keras_albert.utils.reading import reading
+from keras_albert.utils.remote import (
+    address_of,
+    download,
+    is_remote,
+    list_files,
+    local_path,
+    remove,
+    upload,
+)
 
 Arrays = list[npt.NDArray[Any]]
 
@@ -184,8 +194,42 @@ class RunFolder:
     """The files of a run: its state while it lasts, and its results."""
 
     # A run resumes from its newest checkpoint alone, which is complete at any moment.
+    # That of a remote run is uploaded from a temporary directory.
 
     path: Path
+    address: str | None = None
+
+    @classmethod
+    @contextmanager
+    def at(cls, output: str | os.PathLike[str]) -> Iterator[Self]:
+        """Open the directory of a run, which may be at an address."""
+        if not is_remote(output):
+            yield cls(local_path(output))
+            return
+        address = str(address_of(output))
+        with tempfile.TemporaryDirectory() as temporary:
+            folder = cls(Path(temporary, "run"), address)
+            if files := list_files(address):
+                if f"preset/{CONFIG_FILE}" not in files:
+                    # The upload of the model was interrupted.
+                    files = {
+                        name: described
+                        for name, described in files.items()
+                        if not name.startswith("preset/")
+                    }
+                download(address, folder.path, files)
+            yield folder
+
+    def shown(self, path: Path) -> str:
+        """Return where others find a file of the run."""
+        if self.address is None:
+            return str(path)
+        return f"{self.address}/{path.relative_to(self.path).as_posix()}"
+
+    def mirror(self) -> None:
+        """Upload the files of a remote run, the checkpoint last."""
+        if self.address is not None:
+            upload(self.path, self.address, keep=True)
 
     @property
     def preset(self) -> Path:
@@ -219,8 +263,8 @@ class RunFolder:
         """Check that there is no finished model."""
         if self.preset.exists():
             raise ValueError(
-                f"{self.preset} already exists: the run is finished. Choose another "
-                "output."
+                f"{self.shown(self.preset)} already exists: the run is finished. "
+                "Choose another output."
             )
 
     def open(
@@ -239,7 +283,7 @@ class RunFolder:
         ]
         if changed:
             raise ValueError(
-                f"{self.path} contains a run with other settings: "
+                f"{self.address or self.path} contains a run with other settings: "
                 f"{'; '.join(changed)}. Use the former settings to resume it, or "
                 "choose another output."
             )
@@ -249,6 +293,9 @@ class RunFolder:
         """Make the directory, and a curve that ends where the run resumes."""
         self.training.mkdir(parents=True, exist_ok=True)
         self.curve.write(rows)
+        if self.address is not None:
+            # A store that cannot be written to ends the run at its start.
+            upload(self.curve.path, self.shown(self.curve.path), keep=True)
 
     def finish(
         self,
@@ -266,11 +313,14 @@ class RunFolder:
             for plot in plots:
                 shutil.copy(plot, preset)
             (preset / "README.md").write_text(card, encoding="utf-8")
+        self.mirror()
 
     def tidy_up(self) -> None:
         """Remove what exists only during the run; the checkpoint before the rest."""
         # It can be called again after an interruption, as long as the checkpoint
         # exists.
+        if self.address is not None:
+            remove(self.shown(self.training))
         self.curve.path.unlink(missing_ok=True)
         self.last.unlink(missing_ok=True)
         if self.training.exists():

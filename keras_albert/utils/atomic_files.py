@@ -18,7 +18,14 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from keras_albert.utils.reading import local_path
+from keras_albert.utils.remote import (
+    address_of,
+    check_new_address,
+    is_remote,
+    list_files,
+    local_path,
+    uploaded,
+)
 
 # Windows has no such module; abandoned files are not removed there.
 fcntl: Any = import_module("fcntl") if find_spec("fcntl") else None
@@ -34,6 +41,10 @@ def temporary_directory(beside: Path) -> Iterator[Path]:
     """Create a hidden directory, and remove it when the block ends."""
     # If the process is killed, the next one that writes to the same parent removes it:
     # a lock, which ends with its process, tells abandoned ones from those in use.
+    if is_remote(beside):
+        with tempfile.TemporaryDirectory() as temporary:
+            yield Path(temporary)
+        return
     with _temporary(beside, tempfile.mkdtemp) as path:
         yield path
 
@@ -142,7 +153,13 @@ def _remove(path: Path) -> None:
 @contextmanager
 def atomic_file(target: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield a temporary file that becomes `target` when the block succeeds."""
-    # Several processes may write one target; the last one wins.
+    # Several processes may write one target; the last one wins. Stores of objects show
+    # a file when all of it is there.
+    if is_remote(target):
+        list_files(target)  # It is reached before the work.
+        with uploaded(target) as path, atomic_file(path) as temporary:
+            yield temporary
+        return
     path = local_path(target).absolute()
     with folders_above(path), temporary_file(path) as temporary:
         yield temporary
@@ -158,9 +175,12 @@ def check_new_file(path: Path, overwrite: bool = False) -> None:
             f"{path} is a directory, but a file must be written there. Choose another "
             "path."
         )
-    if path.exists() and not overwrite:
-        msg = f"{path} already exists. Choose another path, or pass overwrite=True."
-        raise FileExistsError(msg)
+    exists = list_files(path) if is_remote(path) else path.exists()
+    if exists and not overwrite:
+        raise FileExistsError(
+            f"{address_of(path) or path} already exists. Choose another path, or pass "
+            "overwrite=True."
+        )
 
 
 def umask() -> int:
@@ -208,7 +228,13 @@ def atomic_directory(
     # block has not written, except those that `plan` drops. Some network file systems
     # cannot swap: there the old one is renamed first, to `former_directory`, where it
     # is found if the process dies at this moment. Within another such block, the target
-    # itself is yielded.
+    # itself is yielded. A remote target must be new; see `upload` for the order of its
+    # files.
+    if is_remote(target):
+        check_new_address(target)
+        with uploaded(target) as path, atomic_directory(path) as temporary:
+            yield temporary
+        return
     path = local_path(target).resolve()
     if path in _OPEN.get():
         yield path

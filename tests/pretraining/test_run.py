@@ -13,6 +13,7 @@ from tensorboard.backend.event_processing.event_file_loader import EventFileLoad
 from keras_albert.pretraining import PretrainingBatches, PretrainingConfig, pretrain
 from keras_albert.pretraining.run import write_tensorboard_row
 from keras_albert.training.run_folder import RunFolder, TrainingCheckpoint
+from keras_albert.utils.remote import upload
 from tests.one_backend import on_one_backend
 from tests.pretraining.same_run import assert_same_run, curve
 
@@ -92,6 +93,30 @@ def test_a_signal_ends_it_with_a_checkpoint(
     at_batch.clear()
     pretrain(config, verbose=0)
     assert_same_run(folder, whole_run[0])
+
+
+@on_one_backend
+def test_at_an_address_another_machine_resumes_it(
+    settings, whole_run, at_batch, prepared, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("KERAS_HOME", str(tmp_path))
+    upload(prepared, "memory://data")
+    config = config_of(settings, "memory://run", data="memory://data")
+    at_batch[45] = lambda batch: signal.raise_signal(signal.SIGTERM)
+    with pytest.raises(KeyboardInterrupt):
+        pretrain(config, verbose=0)
+    at_batch.clear()
+    # All that the first run had on this machine is gone.
+    with RunFolder.at("memory://run") as folder:
+        assert 40 <= TrainingCheckpoint.read(folder.last).step <= 46
+        assert not folder.preset.exists()
+    assert pretrain(config, verbose=0) == whole_run[1]
+    with RunFolder.at("memory://run") as folder:
+        assert_same_run(folder, whole_run[0])
+        for name in ("report.json", "preset/config.json", "tensorboard"):
+            assert (folder.path / name).exists()
+    with pytest.raises(ValueError, match=r"^memory://run/preset already exists"):
+        pretrain(config, verbose=0)
 
 
 @on_one_backend

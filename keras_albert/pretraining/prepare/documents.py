@@ -18,7 +18,12 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 
 from keras_albert.utils.environment import import_package
-from keras_albert.utils.reading import local_path
+from keras_albert.utils.remote import (
+    address_of,
+    check_new_address,
+    is_remote,
+    uploaded,
+)
 
 JSON_SUFFIXES = (".jsonl", ".ndjson", ".json")
 _COMPRESSED = (".gz",)
@@ -80,7 +85,22 @@ def find_parts(inputs: Sequence[str], part_size: int) -> list[InputPart]:
 
 def beam_path(path: str | os.PathLike[str]) -> str:
     """Return a path for Beam; of remote ones, a `Path` has lost a slash."""
-    return path if isinstance(path, str) else os.fspath(local_path(path))
+    return path if isinstance(path, str) else address_of(path) or os.fspath(path)
+
+
+@contextmanager
+def beam_output(path: str | os.PathLike[str]) -> Iterator[str]:
+    """Yield a directory for Beam: a local one, uploaded later, if it lacks a store."""
+    output = beam_path(path)
+    if is_remote(output):
+        try:
+            beam_filesystems().get_filesystem(output)
+        except ValueError:
+            check_new_address(output)
+            with uploaded(output) as local:
+                yield str(local)
+            return
+    yield output
 
 
 def beam_filesystems() -> Any:

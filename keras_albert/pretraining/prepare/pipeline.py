@@ -12,6 +12,7 @@ from keras_albert.pretraining.prepare.documents import (
     InputPart,
     Progress,
     beam_filesystems,
+    beam_output,
     beam_path,
     find_parts,
     reported_progress,
@@ -78,7 +79,8 @@ def prepare_examples(
             sentence per line and a blank line between documents; or of JSON lines
             (`.jsonl`, `.jsonl.gz`) with a document per line. In any filesystem that
             Beam supports.
-        output: string or path. A directory, likewise.
+        output: string or path. A directory, likewise; or one in a remote storage that
+            only fsspec supports, which is uploaded when all of it is there.
         vocabulary: A vocabulary for `AlbertTokenizer`, as a path or bytes; or
             a preset to continue from, as `from_preset` takes it.
         sequence_length: int. The maximum length of rows, including special tokens.
@@ -131,28 +133,29 @@ def prepare_examples(
     """
     patterns = [inputs] if isinstance(inputs, str | os.PathLike) else list(inputs)
     _check(patterns, sequence_length, held_out, short_seq_prob, seed, part_size)
-    make_directory(beam_path(output))
-    parts = find_parts([beam_path(pattern) for pattern in patterns], part_size)
-    if not parts:
-        raise ValueError(
-            f"The files are empty: {', '.join(map(str, patterns))}. Pass files with "
-            "text."
-        )
-    proto = _read_vocabulary(vocabulary)
-    pairs = PairSettings(int(sequence_length), short_seq_prob, int(seed), language)
-    settings = PreparationSettings(
-        os.fspath(output), proto, pairs, held_out, text_field
-    )
-    _clear(settings, parts)
-    with reported_progress(parts, progress) as file:
-        reports = map_parts(
-            parts,
-            in_worker("prepare_part", pickle.dumps(replace(settings, progress=file))),
-            in_worker("merge_reports"),
-            settings.output,
-            pipeline_options,
-        )
-    return _finish(settings, parts, reports, max_broken)
+    with beam_output(output) as place:
+        make_directory(place)
+        parts = find_parts([beam_path(pattern) for pattern in patterns], part_size)
+        if not parts:
+            raise ValueError(
+                f"The files are empty: {', '.join(map(str, patterns))}. Pass files "
+                "with text."
+            )
+        proto = _read_vocabulary(vocabulary)
+        pairs = PairSettings(int(sequence_length), short_seq_prob, int(seed), language)
+        settings = PreparationSettings(place, proto, pairs, held_out, text_field)
+        _clear(settings, parts)
+        with reported_progress(parts, progress) as file:
+            reports = map_parts(
+                parts,
+                in_worker(
+                    "prepare_part", pickle.dumps(replace(settings, progress=file))
+                ),
+                in_worker("merge_reports"),
+                settings.output,
+                pipeline_options,
+            )
+        return _finish(settings, parts, reports, max_broken)
 
 
 def _read_vocabulary(vocabulary: str | os.PathLike[str] | bytes) -> bytes:

@@ -16,6 +16,7 @@ from keras_albert.tasks.base.task import AlbertTask
 from keras_albert.text.packing import window_stride
 from keras_albert.utils.atomic_files import atomic_directory, temporary_directory
 from keras_albert.utils.environment import check_packages
+from keras_albert.utils.remote import is_remote, list_files
 from keras_albert.utils.tensorflow_process import run_in_tensorflow
 
 
@@ -140,7 +141,10 @@ def _check_new_version(target: Path) -> None:
 
 def served_versions(path: Path) -> dict[int, Path]:
     """Return the versions in a directory, which need not exist, in ascending order."""
-    entries = path.iterdir() if path.exists() else ()
+    if is_remote(path):
+        entries = {path / name.partition("/")[0] for name in list_files(path)}
+    else:
+        entries = set(path.iterdir() if path.exists() else ())
     versions = [p for p in entries if p.name.isascii() and p.name.isdigit()]
     return {int(p.name): p for p in sorted(versions, key=lambda p: int(p.name))}
 

@@ -57,7 +57,7 @@ from keras_albert.utils.keras_internals import (
     register_parameters,
     train_in_one_process,
 )
-from keras_albert.utils.reading import local_path
+from keras_albert.utils.remote import output_path
 
 if TYPE_CHECKING:
     from keras_hub.models import Task as _Task
@@ -608,7 +608,7 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
 
         Args:
             filepath: string or path. The file to write; for a SavedModel the directory
-                of its versions.
+                of its versions. It may be in a remote storage: `s3://bucket/name`.
             format: string. `"tf_saved_model"`, `"onnx"` or `"litert"`. Defaults to
                 `"tf_saved_model"`.
             **kwargs: Options of the format, as in `export_saved_model`, `export_onnx`
@@ -621,7 +621,7 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
             ValueError: If the format is unknown, lacks an option or contradicts the
                 suffix of the path, or the task has no preprocessor.
         """
-        filepath = local_path(filepath)
+        filepath = output_path(filepath)
         check_export_options(format, filepath, kwargs)
         path: Path = export_writer(format)(self, filepath, **kwargs)
         return path

@@ -3,7 +3,6 @@
 from typing import Any
 
 import keras
-import torch
 
 from keras_albert.tasks.distribution.shared_loss import (
     divide_weights,
@@ -16,6 +15,8 @@ def train_together(model: Any, batch: Any, counts: bool) -> dict[str, Any]:
     """Train on a batch, of which each process has some rows."""
     # As `DistributedDataParallel` does, but after the backward pass: layers share their
     # weights, whose gradients are complete only at its end.
+    import torch  # noqa: PLC0415  (it is the backend)
+
     before = _metrics(model)
     y_pred, loss, share = _forward(model, batch, counts, training=True)
     model.zero_grad()
@@ -43,6 +44,8 @@ def _forward(
     model: Any, batch: Any, counts: bool, training: bool
 ) -> tuple[Any, Any, Any]:
     """Return outputs, the loss, and the share by which it enters the whole loss."""
+    import torch  # noqa: PLC0415  (it is the backend)
+
     x, y, weights = batch
     y_pred = model(x, training=training)
     losses = losses_by_weight(model, weights)

@@ -22,7 +22,7 @@ from keras_albert.text.tokenizer.text_rules import (
     add_text_rules,
     retire_digit_comma_pieces,
 )
-from keras_albert.utils.reading import local_path
+from keras_albert.utils.remote import check_output, fetch
 
 # The user-defined symbols of the released vocabularies (albert#127).
 _USER_SYMBOLS = ["(", ")", '"', "-", ".", "–", "£", "€"]  # noqa: RUF001
@@ -107,7 +107,7 @@ def train_vocabulary(
             f"SentencePiece will have it. Received: {input_sentence_size}."
         )
     if output_path is not None:
-        local_path(output_path)
+        check_output(output_path)
     rules = text_rules or TextRules()
     source = _Lines(texts if texts is not None else _read_lines(files or ()))
     model = io.BytesIO()
@@ -184,7 +184,7 @@ def _parts(line: str) -> Iterable[str]:
 def _read_lines(files: Sequence[str | os.PathLike[str]]) -> Iterator[str]:
     """Read text files, plain or compressed, line by line."""
     for path in files:
-        name = os.fspath(local_path(path))
+        name = os.fspath(fetch(path))
         opener: Any = gzip.open if name.endswith(".gz") else open
         try:
             with opener(name, "rt", encoding="utf-8-sig") as file:
