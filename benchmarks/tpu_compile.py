@@ -4,10 +4,11 @@
     python benchmarks/tpu_compile.py --sizes base xxlarge --chips v5e:2x2 v5p:2x2x1
     python benchmarks/tpu_compile.py --sizes xxlarge --chips v5e:8x8 --batch 4096
 
-Prints the compilation time, the memory used on a chip, and the largest batch for a
-chip. The step is that of `AlbertPretrainer` as compiled by `pretrain`, in
-mixed_bfloat16, at 512 tokens, data parallel over the chips. The search begins with
-large batches: one that is too large fails within seconds with the memory it needs.
+Prints the compilation time, the memory used on a chip, the largest batch for a chip,
+and the compiler's estimate of the step in millions of cycles (`tpu_cycles.py`). The
+step is that of `AlbertPretrainer` as compiled by `pretrain`, in mixed_bfloat16, at 512
+tokens, data parallel over the chips. The search begins with large batches: one that is
+too large fails within seconds with the memory it needs.
 """
 
 import argparse
@@ -22,6 +23,7 @@ os.environ["JAX_PLATFORMS"] = "cpu"
 os.environ["TPU_SKIP_MDS_QUERY"] = "1"
 
 from lower_step import lower_training_step
+from tpu_cycles import count_cycles
 
 from keras_albert import AlbertBackbone, AlbertPretrainer
 from keras_albert.backbone import architecture
@@ -54,13 +56,14 @@ class Compiled:
     seconds: float
     used: float
     available: float | None = None  # only if the program does not fit
+    cycles: int = 0  # only if it fits
 
 
 def compile_step(model, slots, devices, rows, clock=time.perf_counter) -> Compiled:
     lowered = lower_training_step(model, rows * len(devices), LENGTH, slots, devices)
     start = clock()
     try:
-        memory = lowered.compile().memory_analysis()
+        program = lowered.compile()
     except Exception as error:  # the class is not public
         sizes = re.findall(r"\(([\d.]+)([GTM])\)", str(error).split("HLO module")[0])
         if "exceeds available HBM" not in str(error) or len(sizes) < 2:
@@ -69,9 +72,11 @@ def compile_step(model, slots, devices, rows, clock=time.perf_counter) -> Compil
             float(number) * UNITS[unit] / 1e9 for number, unit in sizes[:2]
         )
         return Compiled(clock() - start, used, available)
+    seconds, memory = clock() - start, program.memory_analysis()
     # The state is donated to the step, so it counts once.
     used = memory.argument_size_in_bytes + memory.temp_size_in_bytes
-    return Compiled(clock() - start, used / 1e9)
+    cycles = count_cycles(program.as_text()).total
+    return Compiled(seconds, used / 1e9, cycles=cycles)
 
 
 def search(model, slots, devices, rows, clock=time.perf_counter):
@@ -99,8 +104,8 @@ def main() -> None:
     arguments = parser.parse_args()
     from jax.experimental import topologies
 
-    print("| size | chips | remat | batch a chip | compile, s | GB a chip |")
-    print("|---|---|---|---|---|---|", flush=True)
+    print("| size | chips | remat | batch a chip | compile, s | GB a chip | cycles |")
+    print("|---|---|---|---|---|---|---|", flush=True)
     for size in arguments.sizes:
         for remat in (True, False) if arguments.remat is None else (arguments.remat,):
             model, slots = build(size, remat)
@@ -116,7 +121,8 @@ def main() -> None:
                 fits = "" if compiled.available is None else ", does not fit"
                 print(
                     f"| {size} | {len(devices)} of {chips} | {remat} | {rows} "
-                    f"| {compiled.seconds:.0f} | {compiled.used:.1f}{fits} |",
+                    f"| {compiled.seconds:.0f} | {compiled.used:.1f}{fits} "
+                    f"| {compiled.cycles / 1e6:.1f} |",
                     flush=True,
                 )
 

@@ -280,18 +280,26 @@ def _plain_documents(lines: _Lines) -> Iterator[Iterator[str]]:
 def _json_documents(
     lines: _Lines, text_field: str, counters: Counter[str]
 ) -> Iterator[Iterator[str]]:
-    for is_inside, line in lines:
+    for number, (is_inside, line) in enumerate(lines, 1):
         if not is_inside:
             return
         if not line:
             continue
         try:
-            text = json.loads(line)[text_field]
+            document = json.loads(line)
+            text = document[text_field]
             # JSON can contain lone surrogates, UTF-8 cannot.
             text.encode("utf-8")
         except (ValueError, RecursionError):
             counters["lines dropped: broken JSON"] += 1
-        except (KeyError, TypeError, AttributeError, IndexError):
+        except (KeyError, TypeError, AttributeError, IndexError) as error:
+            if isinstance(error, KeyError) and number == 1 and not lines.part.begin:
+                # The other lines have the same fields.
+                fields = ", ".join(map(repr, list(document)[:9])) or "none"
+                raise ValueError(
+                    f"{lines.part.path}, line 1 has no field {text_field!r}; its "
+                    f"fields are: {fields}. Name the one with the text as `text_field`."
+                ) from None
             counters[f"lines dropped: no text in {text_field!r}"] += 1
         else:
             yield iter(text.splitlines())

@@ -26,6 +26,8 @@ def map_parts(
     `work` receives the number of a part and its fields, `merge` any number of results;
     both are of `in_worker`.
     """
+    if not parts:
+        return merge([])
     import apache_beam as beam  # noqa: PLC0415
     from apache_beam.options.pipeline_options import PipelineOptions  # noqa: PLC0415
 
@@ -43,7 +45,9 @@ def map_parts(
                 | "Parts" >> beam.Create([(n, astuple(p)) for n, p in enumerate(parts)])
                 | "Share out" >> beam.Reshuffle()
                 | "Prepare" >> beam.Map(work)
-                | "Merge" >> beam.CombineGlobally(merge)
+                # The default of no parts is a side input, for which Dask would
+                # compute all parts again.
+                | "Merge" >> beam.CombineGlobally(merge).without_defaults()
                 | "Write" >> beam.Map(in_worker("write_result", output, path))
             )
     except Exception as error:

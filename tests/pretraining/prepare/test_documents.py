@@ -99,6 +99,24 @@ def test_broken_lines_are_counted_and_skipped(tmp_path):
     }
 
 
+# datatrove's `JsonlWriter` and Dolma write these.
+CLEANED = {
+    "00000.jsonl.gz": {"id": "0/1", "metadata": {"url": "a"}},
+    "web-0000.json.gz": {"id": "1", "source": "web", "added": "2026-01-01"},
+}
+
+
+@pytest.mark.parametrize("name", CLEANED)
+def test_cleaned_documents_of_other_programs(tmp_path, name):
+    rows = [{"text": f"one\ntwo {n}"} | CLEANED[name] for n in range(3)]
+    with gzip.open(tmp_path / name, "wt", encoding="utf-8") as file:
+        file.writelines(json.dumps(row) + "\n" for row in rows)
+    assert lines_of(tmp_path / name) == [["one", f"two {n}"] for n in range(3)]
+    message = rf"{name}, line 1 has no field 'body'; its fields are: 'text', 'id', .*"
+    with pytest.raises(ValueError, match=f"{message}`text_field`"):
+        read(tmp_path / name, field="body")
+
+
 def test_a_gzip_file_that_was_cut_short_gives_what_it_has(tmp_path):
     path = tmp_path / "a.txt.gz"
     text = "\n\n".join(f"document {i} {i**9}" for i in range(20000))

@@ -404,6 +404,8 @@ def test_inputs_that_cannot_be(corpus, tmp_path, tiny_proto):
     ):
         with pytest.raises(ValueError, match=message):
             prepare_examples(inputs, tmp_path / "out", source)
+    with pytest.raises(ValueError, match="no text to train on"):
+        train_vocabulary_on(tmp_path / "empty.txt", 60)
 
 
 def test_a_file_in_the_place_of_the_output_is_refused(corpus, tmp_path, tiny_proto):
