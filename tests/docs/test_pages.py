@@ -20,6 +20,9 @@ PAGES = sorted(
 )
 # Options of programs that are not part of the repository.
 OTHERS = {
+    # Of Beam's runner for Dask, and of SLURM.
+    *("--dask_client_address", "--dask_partition_size"),
+    *("--gpus-per-node", "--nodes", "--requeue", "--signal"),
     *("--batching_parameters_file", "--enable_batching", "--rm"),
     *("--override", "--runner", "--project", "--tf_xla_persistent_cache_directory"),
     *("--master-addr", "--master-port", "--nnodes", "--node-rank", "--nproc-per-node"),
@@ -87,7 +90,8 @@ def test_named_commands_exist(page):
     _, parsers = build_parser()
     for code in inline_code(page):
         _, is_ours, arguments = code.partition("keras-albert ")
-        words = arguments.split()
+        # Options in quotes are those of another program.
+        words = re.sub(r'"[^"]*"', '""', arguments).split()
         if is_ours and words[0].islower() and not words[0].startswith("--"):
             assert words[0] in parsers, code
             options = {word.split("=")[0] for word in words if word.startswith("--")}

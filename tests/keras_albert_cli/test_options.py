@@ -91,7 +91,7 @@ def test_each_setting_has_an_option_that_is_explained():
     printed = " ".join(pretrain.format_help().split())
     assert "--no-remat" in printed
     for option in (
-        "--data DATA the directory that keras-albert prepare wrote --output",
+        "--data DATA the directory that keras-albert prepare wrote; one in a remote",
         "--steps STEPS updates of the weights; by default 125,000 --batch",
         "not of biases and LayerNorms; by default 0.01 --beta-2",
         "; by default 1000 --checkpoint-every",
