@@ -30,9 +30,10 @@ from keras_albert_cli.loading import loading
 from keras_albert_cli.number_types import whole_number
 
 with loading("albert_small.py"):
-    from cloze_questions import cloze_articles, read_paragraphs
+    from cloze_questions import cloze_articles
     from release import command, release
 
+    from keras_albert.text.tokenizer.train_vocabulary import read_lines
     from keras_albert.utils.atomic_files import atomic_file
 
 NAME = "albert_small_en_uncased"
@@ -77,7 +78,7 @@ def questions(source: Path, output: Path, texts: list[str]) -> list[Path]:
             paragraph["qas"] = [qa for qa in paragraph["qas"] if qa.get("answers")]
         articles = [{"title": "", "paragraphs": paragraphs}]
         if part == "train":
-            made = cloze_articles(read_paragraphs(texts), _MADE)
+            made = cloze_articles(read_lines(texts), _MADE)
             articles = _numbered([*made, *articles * _TIMES])
         else:
             # Paragraphs of all articles.
@@ -96,6 +97,7 @@ _MOST_DEV = 1000
 
 def _numbered(articles: list[Any]) -> list[Any]:
     """Copy articles, with a new id for each question."""
+    # `deepcopy` would keep an article that occurs several times as one object.
     copy: list[Any] = json.loads(json.dumps(articles))
     number = 0
     for article in copy:

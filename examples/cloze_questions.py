@@ -12,7 +12,6 @@ Source: [Lewis et al., 2019](https://arxiv.org/abs/1906.04980), without its tran
 """
 
 import argparse
-import gzip
 import json
 import random
 import re
@@ -24,6 +23,7 @@ from keras_albert_cli.loading import loading
 from keras_albert_cli.number_types import whole_number
 
 with loading("cloze_questions.py"):
+    from keras_albert.text.tokenizer.train_vocabulary import read_lines
     from keras_albert.utils.atomic_files import atomic_file
 
 _MONTH = (
@@ -192,14 +192,6 @@ def cloze_articles(
     return articles
 
 
-def read_paragraphs(files: Iterable[str]) -> Iterator[str]:
-    """Read the lines of text files, plain or gzip."""
-    for path in files:
-        opener: Any = gzip.open if path.endswith(".gz") else open
-        with opener(path, "rt", encoding="utf-8") as file:
-            yield from file
-
-
 def main() -> None:
     """Write the questions."""
     parser = argparse.ArgumentParser(
@@ -210,8 +202,8 @@ def main() -> None:
     parser.add_argument("--count", type=whole_number(), default=24_000)
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
-    paragraphs = read_paragraphs(arguments.texts)
-    articles = cloze_articles(paragraphs, arguments.count, arguments.seed)
+    lines = read_lines(arguments.texts)
+    articles = cloze_articles(lines, arguments.count, arguments.seed)
     with atomic_file(arguments.output) as partial:
         content = json.dumps({"version": "1.1", "data": articles})
         partial.write_text(content, encoding="utf-8")

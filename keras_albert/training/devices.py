@@ -15,6 +15,7 @@ from keras_albert.tasks.distribution.processes import (
     TensorflowWorkers,
     TorchGroup,
     num_processes,
+    num_workers,
 )
 from keras_albert.tasks.inputs.datasets import without_autotune
 from keras_albert.training.recorder import OneDevice
@@ -57,7 +58,6 @@ class KerasDevices(OneDevice):
             )
         self.parts = parts
         self.is_chief = jax.process_index() == 0
-        self.num_processes = jax.process_count()
         self.processes = JaxProcesses()
         self.num_shards = min(jax.process_count(), shape[0])
         self.shard = self.distribution.data_shard_id
@@ -112,7 +112,6 @@ class TorchProcesses(OneDevice):
             )
         self.processes = TorchGroup()
         self.shard, self.num_shards = self.processes.index, self.processes.count
-        self.num_processes = self.num_shards
         self.is_chief = self.shard == 0
 
     def prepare(self, model: Any, batch: Batch) -> None:
@@ -128,13 +127,11 @@ class TensorflowReplicas(OneDevice):
     # embedding gradients as if each occurrence of a token had a separate row.
 
     def __init__(self, strategy: Any) -> None:
-        import tensorflow as tf  # noqa: PLC0415  (it is the backend)
 
         self.strategy = strategy
-        if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
+        if num_workers(strategy):
             self.processes = TensorflowWorkers(strategy)
             self.shard, self.num_shards = self.processes.index, self.processes.count
-            self.num_processes = self.num_shards
             self.is_chief = self.shard == 0
         # Those of this process.
         self.num_replicas = strategy.num_replicas_in_sync // self.num_shards

@@ -368,7 +368,6 @@ class OneDevice:
     num_shards = 1
 
     # Those that train together, if there are several.
-    num_processes = 1
     processes: Any = None
 
     # The devices of this process that a batch is split among.
@@ -413,6 +412,11 @@ class OneDevice:
         """Assign whole values to variables."""
         for variable, value in zip(variables, values, strict=True):
             variable.assign(value)
+
+    @property
+    def num_processes(self) -> int:
+        """The number of processes that train together."""
+        return 1 if self.processes is None else int(self.processes.count)
 
     def sum(self, numbers: list[float]) -> list[float]:
         """Return the sums of each number over all processes, which all call it."""

@@ -291,9 +291,9 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
                 tagger also takes a list of one weight per word. Defaults to `None`.
             shuffle: bool. Whether to change the order in each epoch. Defaults to
                 `True`.
-            auto_shard: bool. Of several processes that train together, whether each is
-                given all data, and takes its rows of each batch, or a part of its own.
-                Defaults to `True`, all data.
+            auto_shard: bool. With several processes, whether each is given all data,
+                and takes its rows of each batch. Pass `False` if each is given a part
+                of its own. Defaults to `True`.
             **kwargs: Other arguments of `keras.Model.fit`: `verbose`, `callbacks`,
                 `initial_epoch`, `steps_per_epoch`, ...
 
@@ -550,7 +550,8 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
             unpad_batch((x, y, weights)) if counts else (without_mark(x), y, weights)
         )
         if training:
-            return torch_steps.train_together(self, weigh_processes(batch), counts)
+            batch = weigh_processes(batch, self.processes)
+            return torch_steps.train_together(self, batch, counts)
         return torch_steps.evaluate_together(self, batch, counts)
 
     def predict_step(self, *state_and_data: Any) -> Any:

@@ -13,14 +13,14 @@ from keras_albert.utils.keras_internals import IN_USE, has_no_value
 MASKED_TOKENS = "masked_tokens"
 
 
-def weigh_processes(batch: Any) -> Any:
+def weigh_processes(batch: Any, processes: Any = None) -> Any:
     """Normalize the weights of a process over those of all, within a training step."""
     x, y, weights = keras.utils.unpack_x_y_sample_weight(batch)
     if not isinstance(x, dict) or MASKED_TOKENS not in x:
         return batch
     x = dict(x)
     counts = keras.ops.convert_to_tensor(x.pop(MASKED_TOKENS))
-    share = counts / _mean_of_processes(keras.ops.mean(counts))
+    share = counts / _mean_of_processes(keras.ops.mean(counts), processes)
 
     def weigh(weight: Any) -> Any:
         return keras.ops.convert_to_tensor(weight) * share[:, None]
@@ -32,16 +32,12 @@ def weigh_processes(batch: Any) -> Any:
     return x, y, weights
 
 
-def _mean_of_processes(value: Any) -> Any:
-    backend = keras.config.backend()
-    if backend == "torch":
-        import torch  # noqa: PLC0415  (it is the backend)
-
-        group = torch.distributed
-        if group.is_available() and group.is_initialized():
-            group.all_reduce(value)
-            value /= group.get_world_size()
-    elif backend == "tensorflow":
+def _mean_of_processes(value: Any, processes: Any) -> Any:
+    # On PyTorch they are those of the task, on TensorFlow those of the strategy.
+    if processes is not None:
+        (total,) = processes.sum_tensors([value])
+        value = total / processes.count
+    elif keras.config.backend() == "tensorflow":
         import tensorflow as tf  # noqa: PLC0415  (it is the backend)
 
         context = tf.distribute.get_replica_context()

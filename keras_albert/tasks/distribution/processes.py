@@ -149,9 +149,8 @@ class TensorflowWorkers(Processes):
     def __init__(self, strategy: Any) -> None:
         import tensorflow as tf  # noqa: PLC0415  (it is the backend)
 
-        resolver = strategy.cluster_resolver
-        workers = max(1, resolver.cluster_spec().num_tasks("worker"))
-        super().__init__(resolver.task_id or 0, workers)
+        workers = num_workers(strategy)
+        super().__init__(strategy.cluster_resolver.task_id or 0, workers)
         # Each of the replicas of a process adds them.
         self._replicas = strategy.num_replicas_in_sync // workers
         self._sum = tf.function(
@@ -214,7 +213,7 @@ def connect(strategy: Any = None) -> Processes | None:
         return TorchGroup()
     if spans_processes():
         return JaxProcesses()
-    if strategy is not None and _joins_workers(strategy):
+    if strategy is not None and num_workers(strategy):
         return TensorflowWorkers(strategy)
     raise ValueError(
         f"This is one of {count} processes, each of which would train a model of its "
@@ -230,10 +229,13 @@ def _is_connected_to_torch() -> bool:
     return bool(group.is_available() and (group.is_initialized() or named))
 
 
-def _joins_workers(strategy: Any) -> bool:
+def num_workers(strategy: Any) -> int:
+    """Return how many processes a strategy of TensorFlow joins; 0 if it joins none."""
     import tensorflow as tf  # noqa: PLC0415  (it is the backend)
 
-    return isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
+    if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
+        return 0
+    return max(1, int(strategy.cluster_resolver.cluster_spec().num_tasks("worker")))
 
 
 def refuse_processes(what: str) -> None:
@@ -351,10 +353,9 @@ def _check_parts(task: Any) -> None:
 
 
 def _described(task: Any) -> list[Any]:
-    config = {name: x for name, x in task.get_config().items() if name != "name"}
     optimizer = task.optimizer
     vocabulary = task.preprocessor and task.preprocessor.tokenizer.proto
-    configs = _without_names([config, optimizer.get_config()])
+    configs = _without_names([task.get_config(), optimizer.get_config()])
     # An optimizer that has trained has variables, which are copied.
     return [*configs, len(optimizer.variables), vocabulary]
 

@@ -8,6 +8,7 @@ import keras
 import tensorflow as tf
 
 from keras_albert.tasks.distribution.model_state import build_metrics, weigh_processes
+from keras_albert.tasks.distribution.processes import num_workers
 from keras_albert.tasks.distribution.shared_loss import (
     divide_weights,
     losses_by_weight,
@@ -31,10 +32,7 @@ class StrategyTrainer:
         self._is_built = False
         # Losses with the reduction "sum", while a step is traced.
         self._summed: list[Any] = []
-        self.num_processes = 1
-        if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
-            cluster = strategy.cluster_resolver.cluster_spec()
-            self.num_processes = max(1, cluster.num_tasks("worker"))
+        self.num_processes = num_workers(strategy) or 1
         # Those of this process, which divide its batch.
         self.num_replicas = strategy.num_replicas_in_sync // self.num_processes
         is_tpu = isinstance(strategy, tf.distribute.TPUStrategy)

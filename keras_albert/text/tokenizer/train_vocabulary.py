@@ -109,7 +109,7 @@ def train_vocabulary(
     if output_path is not None:
         check_output(output_path)
     rules = text_rules or TextRules()
-    source = _Lines(texts if texts is not None else _read_lines(files or ()))
+    source = _Lines(texts if texts is not None else read_lines(files or ()))
     model = io.BytesIO()
     try:
         sentencepiece.SentencePieceTrainer.Train(
@@ -181,7 +181,7 @@ def _parts(line: str) -> Iterable[str]:
     return _LINE_PART.findall(line)
 
 
-def _read_lines(files: Sequence[str | os.PathLike[str]]) -> Iterator[str]:
+def read_lines(files: Sequence[str | os.PathLike[str]]) -> Iterator[str]:
     """Read text files, plain or compressed, line by line."""
     for path in files:
         name = os.fspath(fetch(path))
