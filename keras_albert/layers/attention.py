@@ -42,6 +42,10 @@ def attend_fused(
 ) -> Tensor:
     """Attend by the backend's function; `mask` is True where a query may look."""
     if keras.config.backend() != "torch":
+        if mask is not None:
+            # cuDNN's kernel, which JAX uses on GPUs, refuses a mask for all queries.
+            lengths = ops.shape(query)[1], ops.shape(key)[1]
+            mask = ops.broadcast_to(mask, (*ops.shape(mask)[:2], *lengths))
         return ops.dot_product_attention(query, key, value, mask=mask)
     import torch  # noqa: PLC0415  (it is the backend)
 

@@ -76,6 +76,30 @@ def test_dropped_scores_do_not_contribute():
     assert to_numpy(scores).all()
 
 
+@pytest.mark.skipif(keras.config.backend() != "jax", reason="of JAX' kernel alone")
+def test_kernel_of_gpus_takes_the_mask(monkeypatch):
+    """Lower for a GPU that is not there; cuDNN would be asked for its version."""
+    import jax
+    from jax._src.cudnn import fused_attention_stablehlo as kernel
+
+    monkeypatch.setattr(kernel, "check_cudnn_version", lambda: 91000)
+    monkeypatch.setattr(kernel, "check_compute_capability", lambda version: True)
+
+    def attention(query, key, value, mask, **_):
+        arguments = {"mask": mask, "implementation": "cudnn"}
+        return jax.nn.dot_product_attention(query, key, value, **arguments)
+
+    monkeypatch.setattr(ops, "dot_product_attention", attention)
+
+    def total(query, mask):
+        return attend_fused(query, query, query, mask).astype("float32").sum()
+
+    query = np.zeros((4, 128, 2, 64), "bfloat16")
+    step = jax.jit(jax.grad(total)).trace(query, np.ones((4, 1, 1, 128), bool))
+    program = step.lower(lowering_platforms=("cuda",)).as_text()
+    assert "__cudnn$fmhaScaleBiasSoftmaxBackward" in program
+
+
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
 @pytest.mark.parametrize("training", [False, True])
 @pytest.mark.parametrize("length", [128, 129])
