@@ -5,7 +5,8 @@
 8 rows of 128 and 4 of 512 ids, for the classifier and for the masked language model,
 which scores only the 15% of positions that are masked (transformers always scores all).
 By default keras_albert's layers run in a loop on TensorFlow and JAX; unrolled layers
-(`unroll`), and XLA where it is not the default, are listed separately.
+(`unroll`), and XLA and `torch.compile`, which are not the default everywhere, are
+listed separately.
 """
 
 import functools
@@ -25,11 +26,15 @@ POLICIES = tuple(TOLERANCES)
 KINDS = ("prediction", "training step")
 
 
-def variants(backend: str) -> dict[str, tuple[dict[str, Any], dict[str, Any]]]:
+def variants(
+    backend: str, torch_compile: bool = False
+) -> dict[str, tuple[dict[str, Any], dict[str, Any]]]:
     """Return keras_albert's variants: arguments of the backbone and of `compile`."""
     ways: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {"keras_albert": ({}, {})}
     if backend != "torch":
         ways["keras_albert, unrolled"] = {"unroll": True}, {}
+    elif torch_compile:
+        ways["keras_albert, compiled"] = {}, {"jit_compile": True}
     if backend == "tensorflow":
         ways["keras_albert, XLA"] = {}, {"jit_compile": True}
         ways["keras_albert, unrolled, XLA"] = {"unroll": True}, {"jit_compile": True}
@@ -116,7 +121,8 @@ def compare(
     )
 
     models, policy = {}, arguments.policy
-    for name, (changes, compiling) in variants(keras.config.backend()).items():
+    ways = variants(keras.config.backend(), arguments.torch_compile)
+    for name, (changes, compiling) in ways.items():
         models[name] = build_task(
             task, arguments.size, vocabulary_size, dtype=policy, **sizes, **changes
         )
@@ -144,7 +150,7 @@ def compare(
     peers = {"transformers": peer}
     if arguments.torch_compile:
         peers["transformers, compiled"] = peer.compiled()
-    for name in variants(keras.config.backend()):
+    for name in ways:
         # Seeds make them equal, except for the head.
         models[name].set_weights(ours.get_weights())
     starts = {name: model.get_weights() for name, model in models.items()}
@@ -157,8 +163,8 @@ def compare(
         for name, model in models.items():
             predict = functools.partial(model.predict_on_batch, ids)
             train = functools.partial(model.train_on_batch, ids, y)
-            # XLA may fail where it is not the default.
-            optional = name.endswith("XLA")
+            # What is not the default may fail.
+            optional = name.endswith(("XLA", "compiled"))
             predicting.append(Side(name, predict, rows, optional))
             training.append(Side(name, train, rows, optional))
         for name, each in peers.items():
