@@ -190,6 +190,20 @@ file (path): the rows to predict for
 --text-pair-column NAME: the column of the text-pair
 """)
 
+_EVALUATE = read_options(f"""
+preset: a fine-tuned model: a directory, a handle or a built-in name
+file FILE (path): rows with their labels, as `finetune` reads them
+--output (path): a new directory for report.json, rows.jsonl and plots
+--task NAME: the class to load the preset as; by default its own
+--slice COLUMN: also show each value of this column
+--worst (0..1000 = 5): how many of the worst rows to show
+--resamples (10..100000 = 1000): draws for the intervals
+--seed (seed = 0):
+[data]
+--limit (count): maximum number of examples
+{_COLUMNS}
+""")
+
 _EXITS = read_options(f"""
 preset: a classifier with exits
 dev FILE (path): the validation file
@@ -390,6 +404,24 @@ interrupted run can be resumed: the same command continues after the last comple
         "keras-albert predict runs/mine/preset reviews.tsv --output answers.jsonl",
         _PREDICT,
         ("model", "file"),
+        "output",
+    ),
+    "evaluate": Command(
+        "Use",
+        "evaluate",
+        "measure a model on a labelled file, and show where it errs",
+        """Measure a model on a labelled file, and show where it errs.
+
+Prints the metrics of PRESET's task with 95% intervals (bootstrap over the rows), those
+of each class, of short and long texts and of each value of a column, and the rows with
+the largest errors. --output receives all of it as report.json, all rows by their errors
+as rows.jsonl, and plots of the confusion and of the calibration: how many answers of
+each probability are right.
+""",
+        "keras-albert evaluate runs/mine/preset test.tsv --slice language "
+        "--output errors",
+        _EVALUATE,
+        ("file",),
         "output",
     ),
     "exits": Command(

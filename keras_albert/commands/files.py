@@ -8,7 +8,7 @@ import math
 import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any, TextIO, TypeVar
@@ -357,6 +357,30 @@ def describe(table: Table, roles: Sequence[tuple[str, str | None]]) -> str:
             )
     taken = ", ".join(f"{role} = {name!r}" for role, name in roles if name is not None)
     return f"{table.path}: {len(table):,} rows; {taken}"
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """The contents of a file, as inputs of a task."""
+
+    # As `fit` takes them; `y` is `None` if the texts are the targets.
+    x: Any
+    y: Any
+    # All texts, to train a vocabulary on.
+    texts: Callable[[], Iterable[str]]
+    # The file and the columns that were read.
+    description: str
+    # Arguments of the task's constructor that follow from the targets.
+    head: dict[str, Any] = field(default_factory=dict)
+    # The number to divide targets by; see `on_one_scale`.
+    highest: float = 1.0
+    # From a label to the place of the first one in the file.
+    where: Callable[[str], str] = str
+    # All columns of a table.
+    columns: dict[str, list[Any]] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.x[0] if isinstance(self.x, tuple) else self.x)
 
 
 class InputColumns:

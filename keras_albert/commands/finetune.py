@@ -9,9 +9,9 @@ from typing import Any
 
 import keras
 from rich.console import Console
-from rich.table import Table
 
 from keras_albert.backbone import AlbertBackbone
+from keras_albert.commands.files import Dataset
 from keras_albert.commands.report import (
     Report,
     draw,
@@ -19,11 +19,11 @@ from keras_albert.commands.report import (
     plain_console,
     print_results,
     resumable_run,
+    show_report,
 )
 from keras_albert.commands.tasks import (
     TASKS,
     CommandTask,
-    Dataset,
     check_files,
     on_one_scale,
 )
@@ -273,7 +273,7 @@ def _run(
         console.print(f"model: {folder.shown(folder.preset)}", soft_wrap=True)
     else:
         plots = _finish(arguments, folder, task, report, rows)
-        _show(console, report)
+        show_report(console, report)
         print_results(folder, plots)
     devices.barrier()
 
@@ -318,17 +318,3 @@ def _identity(arguments: argparse.Namespace, task: AlbertTask) -> dict[str, Any]
         "backbone": digest(config_without_name(task.backbone)),
         "backend": keras.config.backend(),
     }
-
-
-def _show(console: Console, report: Report) -> None:
-    table = Table("metric", "dev")
-    for name, value in report.scores.items():
-        table.add_row(name, f"{value:.4f}")
-    console.print(table)
-    if not report.classes:
-        return
-    columns = next(iter(report.classes.values()))
-    table = Table("class", *columns)
-    for name, row in report.classes.items():
-        table.add_row(name, *(f"{value:.4g}" for value in row.values()))
-    console.print(table)

@@ -2,7 +2,7 @@
 
 import argparse
 import importlib.util
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from rich.console import Console
+from rich.table import Table
 
 from keras_albert.tasks.base.task import AlbertTask
 from keras_albert.tasks.table import TaskRow
@@ -101,13 +102,36 @@ def draw(output: Path, report: Report, history: list[dict[str, float]]) -> list[
     draw_curves(drawn[0], epochs, "epoch", "dev")
     if report.confusion is not None:
         path = output / "confusion.png"
-        drawn.append(_draw_confusion(path, report.confusion, report.names))
+        drawn.append(draw_confusion(path, report.confusion, report.names))
     return drawn
 
 
-def _draw_confusion(
+def show_report(
+    console: Console,
+    report: Report,
+    intervals: Mapping[str, tuple[float, float]] | None = None,
+) -> None:
+    """Print the metrics, with their intervals if there are any, and each class."""
+    columns = ("metric", "dev") if intervals is None else ("metric", "value", "95%")
+    table = Table(*columns)
+    for name, value in report.scores.items():
+        row = [name, f"{value:.4f}"]
+        if intervals and name in intervals:
+            row.append("{:.4f} to {:.4f}".format(*intervals[name]))
+        table.add_row(*row)
+    console.print(table)
+    if not report.classes:
+        return
+    table = Table("class", *next(iter(report.classes.values())))
+    for name, measures in report.classes.items():
+        table.add_row(name, *(f"{value:.4g}" for value in measures.values()))
+    console.print(table)
+
+
+def draw_confusion(
     path: Path, counts: npt.NDArray[Any], names: tuple[str, ...]
 ) -> Path:
+    """Draw how often each class was taken for each."""
     side = max(4.0, 0.6 * len(names) + 2)
     figure = new_figure(side, side)
     axis = figure.subplots()
@@ -120,7 +144,7 @@ def _draw_confusion(
     plain = {"parse_math": False}
     axis.set_xticks(range(len(names)), names, rotation=45, ha="right", **plain)
     axis.set_yticks(range(len(names)), names, **plain)
-    axis.set(xlabel="answer", ylabel="truth", title=f"{counts.sum()} dev examples")
+    axis.set(xlabel="answer", ylabel="truth", title=f"{counts.sum()} examples")
     figure.savefig(path, dpi=120)
     return path
 

@@ -2,10 +2,9 @@
 
 import argparse
 import difflib
-import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -15,10 +14,12 @@ import keras
 import numpy as np
 
 from keras_albert import tasks
+from keras_albert.commands import judge as judges
 from keras_albert.commands.answer_file import Answer
 from keras_albert.commands.files import (
     OBJECTS,
     TABLES,
+    Dataset,
     FileRows,
     Table,
     choice_columns_of,
@@ -30,7 +31,6 @@ from keras_albert.commands.files import (
 )
 from keras_albert.commands.report import Report
 from keras_albert.tasks.base.task import AlbertTask
-from keras_albert.tasks.question_answering.squad_scores import squad_scores
 from keras_albert.tasks.table import TASKS as ROWS
 from keras_albert.tasks.table import Finetuning, TaskRow
 from keras_albert.tasks.text_embedding import cosine_scores
@@ -38,28 +38,6 @@ from keras_albert.text.dataset_files import read_conll, read_squad
 from keras_albert.text.tasks.multiple_choice import check_answers, encode_answers
 
 _NUMBER = re.compile(r"\s*[0-9]{1,9}\s*")
-
-
-@dataclass(frozen=True)
-class Dataset:
-    """The contents of a file, as inputs of a task."""
-
-    # As `fit` takes them; `y` is `None` if the texts are the targets.
-    x: Any
-    y: Any
-    # All texts, to train a vocabulary on.
-    texts: Callable[[], Iterable[str]]
-    # The file and the columns that were read.
-    description: str
-    # Arguments of the task's constructor that follow from the targets.
-    head: dict[str, Any] = field(default_factory=dict)
-    # The number to divide targets by; see `on_one_scale`.
-    highest: float = 1.0
-    # From a label to the place of the first one in the file.
-    where: Callable[[str], str] = str
-
-    def __len__(self) -> int:
-        return len(self.x[0] if isinstance(self.x, tuple) else self.x)
 
 
 Columns = dict[str, list[Any]]
@@ -86,10 +64,16 @@ class CommandTask:
         data: Dataset = globals()[self.finetuning.read](path, arguments)
         return data
 
-    def report(self, task: AlbertTask, data: Dataset) -> Report:
+    def judge(self, task: AlbertTask, data: Dataset) -> judges.Judgement:
         """Judge a model on a file."""
-        report: Report = globals()[self.finetuning.report](task, data)
-        return report
+        found: judges.Judgement = getattr(judges, self.finetuning.judge)(task, data)
+        return found
+
+    def report(self, task: AlbertTask, data: Dataset) -> Report:
+        """Judge a trained model on a file, after what is chosen by a part of it."""
+        if self.finetuning.tune:
+            data = getattr(judges, self.finetuning.tune)(task, data)
+        return self.judge(task, data).report
 
 
 def _read_labelled(
@@ -106,17 +90,20 @@ def _read_labelled(
         y: Any = table.numbers(label)
         head: dict[str, Any] = {"num_classes": 1}
     else:
-        y = table.labels(label)
-        names = sorted(set(y))
-        head = {"labels": names}
-        description += f"; {len(names)} classes: {', '.join(names[:20])}"
+        several = all(isinstance(value, list) for value in table.columns[label])
+        y = table.label_lists(label) if several else table.labels(label)
+        names = sorted({name for row in y for name in row} if several else set(y))
+        head = {"labels": names} | ({"activation": "sigmoid"} if several else {})
+        what = "labels, of which a text may have several" if several else "classes"
+        description += f"; {len(names)} {what}: {', '.join(names[:20])}"
     return Dataset(
         x=tuple(columns) if second is not None else columns[0],
         y=y,
         texts=lambda: (text for column in columns for text in column),
         description=description,
         head=head,
-        where=lambda name: table.where(y.index(name)),
+        where=partial(_place_in_table, table, y),
+        columns=table.columns,
     )
 
 
@@ -151,57 +138,6 @@ def check_files(train: Dataset, dev: Dataset) -> None:
         )
 
 
-def report_classes(task: AlbertTask, data: Dataset) -> Report:
-    """Judge a classifier."""
-    from sklearn.metrics import (  # noqa: PLC0415  (an extra)
-        confusion_matrix,
-        precision_recall_fscore_support,
-    )
-
-    names = task.class_names
-    truth = [names.index(label) for label in data.y]
-    answers = task.predict(data.x, verbose=0).argmax(axis=-1)
-    numbers = range(len(names))
-    # Not `classification_report`, whose dict has other entries beside the classes: one
-    # may be called "accuracy".
-    columns = precision_recall_fscore_support(
-        truth, answers, labels=numbers, zero_division=0.0
-    )
-    measures = ("precision", "recall", "f1-score", "support")
-    classes = {
-        name: dict(zip(measures, map(float, row), strict=True))
-        for name, *row in zip(names, *columns, strict=True)
-    }
-    return Report(
-        scores={
-            "accuracy": float(np.mean(np.equal(truth, answers))),
-            "macro F1": float(np.mean(columns[2])),
-        },
-        classes=classes,
-        confusion=confusion_matrix(truth, answers, labels=numbers),
-        names=names,
-    )
-
-
-def report_regression(task: AlbertTask, data: Dataset) -> Report:
-    """Judge a regression."""
-    answers = task.predict(data.x, verbose=0)[:, 0]
-    rmse = float(np.sqrt(np.mean((np.asarray(data.y) - answers) ** 2)))
-    return Report({"RMSE": rmse} | _correlations(data.y, answers))
-
-
-def _correlations(truth: Any, answers: Any) -> dict[str, float]:
-    """Return the correlations, none if all numbers of a side are equal."""
-    from scipy.stats import pearsonr, spearmanr  # noqa: PLC0415  (an extra)
-
-    if np.ptp(truth) == 0 or np.ptp(answers) == 0:
-        return {}
-    return {
-        "Pearson": float(pearsonr(truth, answers).statistic),
-        "Spearman": float(spearmanr(truth, answers).statistic),
-    }
-
-
 def read_texts(path: Path, arguments: argparse.Namespace) -> Dataset:
     """Read lines, or a column of texts."""
     if kind_of(path) in TABLES:
@@ -217,22 +153,6 @@ def read_texts(path: Path, arguments: argparse.Namespace) -> Dataset:
             raise ValueError(f"{path} holds no text. Pass a file with some.")
         description = f"{path}: {len(texts):,} lines"
     return Dataset(x=texts, y=None, texts=lambda: texts, description=description)
-
-
-def report_masks(task: AlbertTask, data: Dataset) -> Report:
-    """Judge a masked language model."""
-    scores = _evaluate(task, data)
-    return Report(scores | {"perplexity": math.exp(min(scores["loss"], 100.0))})
-
-
-def _evaluate(task: AlbertTask, data: Dataset) -> dict[str, float]:
-    scores = task.evaluate(data.x, data.y, verbose=0, return_dict=True)
-    return {name: float(value) for name, value in scores.items()}
-
-
-def report_scores(task: AlbertTask, data: Dataset) -> Report:
-    """Judge a model by its metrics."""
-    return Report(_evaluate(task, data))
 
 
 def read_multiple_choice(path: Path, arguments: argparse.Namespace) -> Dataset:
@@ -260,6 +180,7 @@ def read_multiple_choice(path: Path, arguments: argparse.Namespace) -> Dataset:
     return Dataset(
         x=(*texts, options),
         y=_read_answers(table, answer, options),
+        columns=table.columns,
         texts=lambda: (text for texts in (*texts, *options) for text in texts),
         description=describe(table, [*roles, ("answer", answer)]),
     )
@@ -304,22 +225,6 @@ def read_questions(path: Path, arguments: argparse.Namespace) -> Dataset:
     )
 
 
-def report_answers(task: AlbertTask, data: Dataset) -> Report:
-    """Judge a question answerer."""
-    (questions, contexts), answers = data.x, data.y
-    has_answer = [bool(answer["text"]) for answer in answers]
-    half = len(answers) // 2
-    tuned = slice(half)
-    if len(set(has_answer[tuned])) > 1:
-        # The threshold is chosen and the model evaluated on different examples.
-        task.choose_null_threshold((questions[tuned], contexts[tuned]), answers[tuned])
-        rest = slice(half, None)
-        questions, contexts, answers = questions[rest], contexts[rest], answers[rest]
-    given = task.answer(questions, contexts)
-    scores = squad_scores([answer["answer"] for answer in given], answers)
-    return Report({name: float(value) for name, value in scores.items()})
-
-
 def read_similarity(path: Path, arguments: argparse.Namespace) -> Dataset:
     """Read pairs of texts with scores."""
     data = _read_labelled(path, arguments, "score", needs_pair=True)
@@ -343,27 +248,20 @@ def on_one_scale(files: Sequence[Dataset]) -> list[Dataset]:
     ]
 
 
-def report_similarity(task: AlbertTask, data: Dataset) -> Report:
-    """Judge an embedder."""
-    vectors = np.stack([task.embed(texts) for texts in data.x], axis=1)
-    cosines = keras.ops.convert_to_numpy(cosine_scores(vectors))[:, 0]
-    return Report(_correlations(data.y, cosines))
-
-
 def read_tags(path: Path, arguments: argparse.Namespace) -> Dataset:
     """Read words with tags."""
     if kind_of(path) in OBJECTS:
         table = read_table(path, arguments.limit)
         words = table.require("words", arguments.text_column)
         tags = table.require("tags", arguments.label_column)
-        x, y = table.lists(words), table.label_lists(tags)
+        x, y, columns = table.lists(words), table.label_lists(tags), table.columns
         description = describe(table, [("words", words), ("tags", tags)])
         where = partial(_place_in_table, table, y)
     else:
         x, y = (rows[: arguments.limit] for rows in read_conll(path))
         description = f"{path}: {len(x):,} texts, {sum(map(len, x)):,} words"
         _check_words(path, x, y)
-        where = partial(_place_in_conll, path)
+        where, columns = partial(_place_in_conll, path), {}
     names = sorted({tag for row in y for tag in row})
     return Dataset(
         x=x,
@@ -372,6 +270,7 @@ def read_tags(path: Path, arguments: argparse.Namespace) -> Dataset:
         description=f"{description}; {len(names)} tags: {', '.join(names[:20])}",
         head={"labels": names},
         where=where,
+        columns=columns,
     )
 
 
@@ -387,8 +286,10 @@ def _check_words(path: Path, words: list[list[str]], tags: list[list[str]]) -> N
         )
 
 
-def _place_in_table(table: Table, tags: list[list[str]], tag: str) -> str:
-    return table.where(next(n for n, row in enumerate(tags) if tag in row))
+def _place_in_table(table: Table, rows: list[Any], name: str) -> str:
+    """Return the first row with a label, or a tag, or several."""
+    lists = ([row] if isinstance(row, str) else row for row in rows)
+    return table.where(next(n for n, row in enumerate(lists) if name in row))
 
 
 def _place_in_conll(path: Path, tag: str) -> str:
@@ -398,14 +299,6 @@ def _place_in_conll(path: Path, tag: str) -> str:
         n for n, end in enumerate(ends, 1) if [x.strip() for x in end] == [tag]
     )
     return f"{path}, line {number}"
-
-
-def report_entities(task: AlbertTask, data: Dataset) -> Report:
-    """Judge a token classifier."""
-    scores: dict[str, Any] = task.evaluate_entities(data.x, data.y)
-    classes = scores.pop("labels")
-    del scores["support"]
-    return Report({f"entity {name}": value for name, value in scores.items()}, classes)
 
 
 def _texts(columns: Columns) -> Any:

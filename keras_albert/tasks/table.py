@@ -14,11 +14,13 @@ class Finetuning(NamedTuple):
 
     # The files that it reads, as the help says.
     files: str
-    # Functions of `keras_albert.commands.tasks`.
+    # Functions of `keras_albert.commands.tasks` and `keras_albert.commands.judge`.
     read: str
-    report: str
+    judge: str
     # The metric that determines the best epoch, and "max" or "min".
     monitor: tuple[str, str] = ("val_loss", "min")
+    # A function of `judge` that chooses a setting by a part of the dev file.
+    tune: str = ""
 
 
 class TaskRow(NamedTuple):
@@ -67,11 +69,11 @@ TASKS = {
             finetuning={
                 "classification": Finetuning(
                     f"{_TABLE} text, optionally text_pair, label",
-                    *("read_labels", "report_classes", ("val_accuracy", "max")),
+                    *("read_labels", "judge_classes", ("val_accuracy", "max")),
                 ),
                 "regression": Finetuning(
                     f"{_TABLE} text, optionally text_pair, score",
-                    *("read_scores", "report_regression", ("val_rmse", "min")),
+                    *("read_scores", "judge_regression", ("val_rmse", "min")),
                 ),
             },
         ),
@@ -88,7 +90,7 @@ TASKS = {
             finetuning={
                 "masked-lm": Finetuning(
                     "plain text, one paragraph per line; or TSV, CSV, JSON lines: text",
-                    *("read_texts", "report_masks"),
+                    *("read_texts", "judge_masks"),
                 )
             },
         ),
@@ -105,7 +107,7 @@ TASKS = {
                 "multiple-choice": Finetuning(
                     "JSON lines: optionally context, question, choices, answer (number "
                     "or letter)",
-                    *("read_multiple_choice", "report_scores", ("val_accuracy", "max")),
+                    *("read_multiple_choice", "judge_choices", ("val_accuracy", "max")),
                 )
             },
         ),
@@ -127,7 +129,9 @@ TASKS = {
             (("question", "context"),),
             finetuning={
                 "question-answering": Finetuning(
-                    "SQuAD's JSON, 1.1 or 2.0", "read_questions", "report_answers"
+                    "SQuAD's JSON, 1.1 or 2.0",
+                    *("read_questions", "judge_answers"),
+                    tune="tune_answers",
                 )
             },
         ),
@@ -144,7 +148,7 @@ TASKS = {
             finetuning={
                 "similarity": Finetuning(
                     f"{_TABLE} text, text_pair, score",
-                    *("read_similarity", "report_similarity"),
+                    *("read_similarity", "judge_similarity"),
                 )
             },
         ),
@@ -159,7 +163,7 @@ TASKS = {
             finetuning={
                 "token-classification": Finetuning(
                     "CoNLL: one word and its tag per line; or JSON lines: words, tags",
-                    *("read_tags", "report_entities"),
+                    *("read_tags", "judge_entities"),
                 )
             },
         ),

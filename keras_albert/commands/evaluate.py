@@ -1,0 +1,233 @@
+"""`keras-albert evaluate`: metrics with intervals, and where a model errs."""
+
+import argparse
+import importlib.util
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from textwrap import shorten
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from rich.table import Table
+
+from keras_albert.commands.answer_file import to_json
+from keras_albert.commands.files import Dataset
+from keras_albert.commands.judge import Judged, Judgement, Scores
+from keras_albert.commands.report import draw_confusion, plain_console, show_report
+from keras_albert.commands.tasks import known_task, on_one_scale
+from keras_albert.conversion.task_classes import load_task
+from keras_albert.training.run_folder import write_report
+from keras_albert.utils.atomic_files import atomic_directory
+from keras_albert.utils.environment import new_figure, versions
+
+Rows = npt.NDArray[np.int64]
+
+_CONFIDENCE = (2.5, 97.5)
+_BINS = 10
+_MOST_GROUPS = 20
+_MOST_CHARACTERS = 300
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Run the command."""
+    task = load_task(arguments.preset, arguments.task)
+    known = known_task(task)
+    (data,) = on_one_scale([known.read(arguments.file, arguments)])
+    groups = _groups(data, arguments.slice)
+    console = plain_console()
+    console.print(data.description, highlight=False)
+    judgement = known.judge(task, data)
+    contents = measure(judgement, groups, arguments.resamples, arguments.seed)
+    show_report(console, judgement.report, contents["intervals"])
+    if judgement.rows is not None:
+        for name, rows in contents["groups"].items():
+            console.print(_table_of_groups(name, rows))
+        for line in _worst(data, judgement.rows, arguments.worst):
+            console.print(line, highlight=False, soft_wrap=True)
+    if arguments.output is not None:
+        settings = {k: v for k, v in vars(arguments).items() if k != "output"}
+        contents |= {"settings": settings, "versions": versions()}
+        _write(arguments.output, contents, judgement, data)
+        console.print(f"report: {arguments.output / 'report.json'}", soft_wrap=True)
+
+
+def measure(
+    judgement: Judgement,
+    groups: Mapping[str, Mapping[str, Rows]],
+    resamples: int,
+    seed: int,
+) -> dict[str, Any]:
+    """Return a judgement with intervals, calibration and groups, as JSON values."""
+    contents = judgement.report.to_dict() | {"intervals": {}, "groups": {}}
+    rows = judgement.rows
+    if rows is None:
+        return contents
+    contents["intervals"] = intervals(rows.score, len(rows.errors), resamples, seed)
+    if rows.probabilities is not None and rows.is_right is not None:
+        bins = calibration(rows.probabilities, rows.is_right)
+        contents["calibration"] = bins
+        gaps = [row["rows"] * abs(row["accuracy"] - row["probability"]) for row in bins]
+        # The report's own scores, which are shown.
+        judgement.report.scores["calibration error"] = sum(gaps) / len(rows.errors)
+    contents["groups"] = {
+        name: [
+            {"group": group, "rows": len(numbers)} | rows.score(numbers)
+            for group, numbers in parts.items()
+        ]
+        for name, parts in groups.items()
+    }
+    return contents
+
+
+def intervals(
+    score: Callable[[Rows], Scores], count: int, resamples: int, seed: int
+) -> dict[str, tuple[float, float]]:
+    """Return the 95% intervals of metrics, by the bootstrap over rows."""
+    # Percentiles, as in [Efron, 1979](https://doi.org/10.1214/aos/1176344552).
+    draws = np.random.default_rng(seed)
+    found = [score(draws.integers(count, size=count)) for _ in range(resamples)]
+    names = dict.fromkeys(name for each in found for name in each)
+    return {
+        name: tuple(
+            np.percentile([e[name] for e in found if name in e], _CONFIDENCE).tolist()
+        )
+        for name in names
+    }
+
+
+def calibration(
+    probabilities: npt.NDArray[Any], is_right: npt.NDArray[Any]
+) -> list[dict[str, float]]:
+    """Compare the probabilities of answers with how many are right, in equal bins."""
+    # [Guo et al., 2017](https://arxiv.org/abs/1706.04599).
+    places = np.minimum((probabilities * _BINS).astype(int), _BINS - 1)
+    return [
+        {
+            "from": place / _BINS,
+            "to": (place + 1) / _BINS,
+            "rows": int(inside.sum()),
+            "probability": float(probabilities[inside].mean()),
+            "accuracy": float(is_right[inside].mean()),
+        }
+        for place in range(_BINS)
+        if (inside := places == place).any()
+    ]
+
+
+def _groups(data: Dataset, column: str | None) -> dict[str, dict[str, Rows]]:
+    """Return the rows of each quarter by length, and of each value of a column."""
+    lengths = np.array([_num_words(row) for row in _rows(data)])
+    edges = np.unique(np.quantile(lengths, (0, 0.25, 0.5, 0.75, 1)).astype(int))
+    places = np.searchsorted(edges[1:-1], lengths, side="left")
+    found: dict[str, dict[str, Rows]] = {"words": {}}
+    for place in np.unique(places):
+        numbers = np.flatnonzero(places == place)
+        least, most = lengths[numbers].min(), lengths[numbers].max()
+        name = f"{least} to {most}" if least < most else f"{least}"
+        found["words"][name] = numbers
+    if column is not None:
+        found[column] = _by_value(data, column)
+    return found
+
+
+def _by_value(data: Dataset, column: str) -> dict[str, Rows]:
+    if column not in data.columns:
+        known = ", ".join(data.columns) or "no columns"
+        raise ValueError(
+            f"`slice={column}` is no column of the file, which has {known}. Name "
+            "another one."
+        )
+    values = np.array([str(value) for value in data.columns[column]])
+    names, counts = np.unique(values, return_counts=True)
+    if len(names) > _MOST_GROUPS:
+        raise ValueError(
+            f"The column {column!r} has {len(names):,} values, and at most "
+            f"{_MOST_GROUPS} are shown. Name a column of groups."
+        )
+    order = np.argsort(-counts, kind="stable")
+    return {str(names[n]): np.flatnonzero(values == names[n]) for n in order}
+
+
+def _rows(data: Dataset) -> Iterator[tuple[Any, ...]]:
+    """Return the inputs of each row."""
+    return zip(*(data.x if isinstance(data.x, tuple) else (data.x,)), strict=True)
+
+
+def _num_words(row: tuple[Any, ...]) -> int:
+    return sum(len(x.split()) if isinstance(x, str) else len(x) for x in row)
+
+
+def _table_of_groups(name: str, rows: Sequence[dict[str, Any]]) -> Table:
+    columns = dict.fromkeys(key for row in rows for key in row if key != "group")
+    table = Table(name, *columns)
+    for row in rows:
+        cells = [row.get(key) for key in columns]
+        shown = (f"{x:.4g}" if isinstance(x, float) else str(x or "-") for x in cells)
+        table.add_row(row["group"], *shown)
+    return table
+
+
+def _worst(data: Dataset, rows: Judged, count: int) -> Iterator[str]:
+    """Describe the wrong answers with the largest errors."""
+    inputs = list(_rows(data))
+    is_wrong = rows.errors > 0 if rows.is_right is None else ~rows.is_right
+    order = np.argsort(-rows.errors, kind="stable")
+    for number in order[is_wrong[order]][:count]:
+        row = [x if isinstance(x, str) else " ".join(x) for x in inputs[number]]
+        truth, answer = map(_shown, (rows.truth[number], rows.answers[number]))
+        score = ""
+        if rows.probabilities is not None:
+            score = f" ({rows.probabilities[number]:.3f})"
+        text = shorten(" | ".join(row), _MOST_CHARACTERS)
+        yield f"row {number + 1}: {text}\n  is {truth}, the model says {answer}{score}"
+
+
+def _shown(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else repr(value)
+
+
+def _write(
+    output: Path, contents: dict[str, Any], judgement: Judgement, data: Dataset
+) -> None:
+    """Write the report, all rows by their errors, and the plots."""
+    report, rows = judgement.report, judgement.rows
+    with atomic_directory(output) as folder:
+        write_report(folder / "report.json", contents)
+        if rows is not None:
+            inputs = list(_rows(data))
+            with (folder / "rows.jsonl").open("w", encoding="utf-8") as file:
+                for number in np.argsort(-rows.errors, kind="stable").tolist():
+                    row = {
+                        "row": number + 1,
+                        "inputs": inputs[number],
+                        "truth": rows.truth[number],
+                        "answer": rows.answers[number],
+                        "error": rows.errors[number],
+                    }
+                    if rows.probabilities is not None:
+                        row["probability"] = rows.probabilities[number]
+                    file.write(json.dumps(to_json(row), ensure_ascii=False) + "\n")
+        if importlib.util.find_spec("matplotlib") is None:
+            return
+        if report.confusion is not None:
+            draw_confusion(folder / "confusion.png", report.confusion, report.names)
+        if "calibration" in contents:
+            _draw_calibration(folder / "calibration.png", contents["calibration"])
+
+
+def _draw_calibration(path: Path, bins: Sequence[dict[str, float]]) -> None:
+    figure = new_figure(4.5, 4.5)
+    axis = figure.subplots()
+    axis.plot([0, 1], [0, 1], color="gray", linewidth=0.8)
+    axis.bar(
+        [row["from"] for row in bins],
+        [row["accuracy"] for row in bins],
+        1 / _BINS,
+        align="edge",
+        alpha=0.6,
+    )
+    axis.plot([r["probability"] for r in bins], [r["accuracy"] for r in bins], "o")
+    axis.set(xlim=(0, 1), ylim=(0, 1), xlabel="probability", ylabel="accuracy")
+    figure.savefig(path, dpi=120)
