@@ -190,6 +190,19 @@ file (path): the rows to predict for
 --text-pair-column NAME: the column of the text-pair
 """)
 
+_CHECK = read_options(f"""
+train FILE (path): labelled rows, as `finetune` reads them
+--dev (path): the validation file
+--task (task = classification): the task of the files
+--preset (= albert_small_en_uncased): the encoder whose vectors compare texts
+--unlabelled (path): texts without labels: which ones to label next
+--output (path): a new JSON file with all findings
+--examples (0..1000 = 3): rows to show for each finding
+[data]
+--limit (count): maximum number of examples per file
+{_COLUMNS}
+""")
+
 _EVALUATE = read_options(f"""
 preset: a fine-tuned model: a directory, a handle or a built-in name
 file FILE (path): rows with their labels, as `finetune` reads them
@@ -353,6 +366,22 @@ interrupted, the same command resumes it with the same result.
         _PRETRAIN,
         ("config",),
         check=_check_unfinished,
+    ),
+    "check": Command(
+        "Train",
+        "check",
+        "look for mistakes in labelled files",
+        """Look for mistakes in labelled files before training on them.
+
+Errors, with which scores mean little: equal texts in both files, or with different
+labels; labels of --dev that FILE lacks; empty texts. Notes: nearly equal texts, labels
+that a classifier of the other rows contradicts, small classes, texts that are cut, and
+characters that the vocabulary lacks. The status is 1 if there are errors.
+""",
+        "keras-albert check train.tsv --dev dev.tsv --unlabelled texts.txt",
+        _CHECK,
+        ("train", "dev", "unlabelled"),
+        "output",
     ),
     "finetune": Command(
         "Train",

@@ -118,7 +118,7 @@ def calibration(
 
 def _groups(data: Dataset, column: str | None) -> dict[str, dict[str, Rows]]:
     """Return the rows of each quarter by length, and of each value of a column."""
-    lengths = np.array([_num_words(row) for row in _rows(data)])
+    lengths = np.array([_num_words(row) for row in data.rows()])
     edges = np.unique(np.quantile(lengths, (0, 0.25, 0.5, 0.75, 1)).astype(int))
     places = np.searchsorted(edges[1:-1], lengths, side="left")
     found: dict[str, dict[str, Rows]] = {"words": {}}
@@ -150,11 +150,6 @@ def _by_value(data: Dataset, column: str) -> dict[str, Rows]:
     return {str(names[n]): np.flatnonzero(values == names[n]) for n in order}
 
 
-def _rows(data: Dataset) -> Iterator[tuple[Any, ...]]:
-    """Return the inputs of each row."""
-    return zip(*(data.x if isinstance(data.x, tuple) else (data.x,)), strict=True)
-
-
 def _num_words(row: tuple[Any, ...]) -> int:
     return sum(len(x.split()) if isinstance(x, str) else len(x) for x in row)
 
@@ -171,7 +166,7 @@ def _table_of_groups(name: str, rows: Sequence[dict[str, Any]]) -> Table:
 
 def _worst(data: Dataset, rows: Judged, count: int) -> Iterator[str]:
     """Describe the wrong answers with the largest errors."""
-    inputs = list(_rows(data))
+    inputs = list(data.rows())
     is_wrong = rows.errors > 0 if rows.is_right is None else ~rows.is_right
     order = np.argsort(-rows.errors, kind="stable")
     for number in order[is_wrong[order]][:count]:
@@ -181,7 +176,8 @@ def _worst(data: Dataset, rows: Judged, count: int) -> Iterator[str]:
         if rows.probabilities is not None:
             score = f" ({rows.probabilities[number]:.3f})"
         text = shorten(" | ".join(row), _MOST_CHARACTERS)
-        yield f"row {number + 1}: {text}\n  is {truth}, the model says {answer}{score}"
+        said = f"is {truth}, the model says {answer}{score}"
+        yield f"{data.place(number)}: {text}\n  {said}"
 
 
 def _shown(value: Any) -> str:
@@ -196,11 +192,12 @@ def _write(
     with atomic_directory(output) as folder:
         write_report(folder / "report.json", contents)
         if rows is not None:
-            inputs = list(_rows(data))
+            inputs = list(data.rows())
             with (folder / "rows.jsonl").open("w", encoding="utf-8") as file:
                 for number in np.argsort(-rows.errors, kind="stable").tolist():
                     row = {
-                        "row": number + 1,
+                        "row": number,
+                        "place": data.place(number),
                         "inputs": inputs[number],
                         "truth": rows.truth[number],
                         "answer": rows.answers[number],

@@ -376,11 +376,17 @@ class Dataset:
     highest: float = 1.0
     # From a label to the place of the first one in the file.
     where: Callable[[str], str] = str
+    # From the number of a row to its place.
+    place: Callable[[int], str] = "row {}".format
     # All columns of a table.
     columns: dict[str, list[Any]] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.x[0] if isinstance(self.x, tuple) else self.x)
+
+    def rows(self) -> Iterator[tuple[Any, ...]]:
+        """Return the inputs of each row: texts, or lists of words or choices."""
+        return zip(*(self.x if isinstance(self.x, tuple) else (self.x,)), strict=True)
 
 
 class InputColumns:

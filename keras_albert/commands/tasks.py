@@ -103,6 +103,7 @@ def _read_labelled(
         description=description,
         head=head,
         where=partial(_place_in_table, table, y),
+        place=table.where,
         columns=table.columns,
     )
 
@@ -180,6 +181,7 @@ def read_multiple_choice(path: Path, arguments: argparse.Namespace) -> Dataset:
     return Dataset(
         x=(*texts, options),
         y=_read_answers(table, answer, options),
+        place=table.where,
         columns=table.columns,
         texts=lambda: (text for texts in (*texts, *options) for text in texts),
         description=describe(table, [*roles, ("answer", answer)]),

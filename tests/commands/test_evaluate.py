@@ -66,9 +66,10 @@ def test_metrics_groups_and_worst_rows(file, tmp_path, capsys):
     lengths = report["groups"]["words"]
     assert sum(row["rows"] * row["accuracy"] for row in lengths) == pytest.approx(10)
     rows = [*map(json.loads, (output / "rows.jsonl").read_text().splitlines())]
-    assert {row["row"] for row in rows[:2]} == {number + 1 for number in WRONG}
+    assert {row["row"] for row in rows[:2]} == set(WRONG)
     assert rows[0]["error"] >= rows[1]["error"] > 1 > rows[2]["error"]
     assert printed.count("the model says") == 2
+    assert all(f"test.jsonl, line {number + 1}: " in printed for number in WRONG)
     for name in ("confusion.png", "calibration.png"):
         assert (output / name).read_bytes().startswith(b"\x89PNG")
 

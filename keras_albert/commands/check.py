@@ -1,0 +1,284 @@
+"""`keras-albert check`: looks for mistakes in labelled files before a training."""
+
+import argparse
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from textwrap import shorten
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from rich.progress import track
+
+from keras_albert.commands.files import Dataset
+from keras_albert.commands.report import plain_console
+from keras_albert.commands.tasks import TASKS, read_texts
+from keras_albert.tasks import AlbertTextEmbedder
+from keras_albert.training.run_folder import write_report
+from keras_albert.utils.environment import check_packages
+
+Vectors = npt.NDArray[np.float32]
+Place = tuple[Dataset, int]
+
+_FOLDS = 5
+# The cosine of two texts that differ by a word or two.
+_NEAR = 0.95
+_BLOCK = 2048
+_CHARACTERS = 120
+
+
+@dataclass
+class Finding:
+    """Something that may be wrong, with the rows that show it."""
+
+    kind: str
+    what: str
+    examples: list[str] = field(default_factory=list)
+    # Whether scores or the training are wrong with it, for the exit status.
+    is_error: bool = False
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the command; the status is 1 if there are errors."""
+    known = TASKS[arguments.task]
+    paths = [path for path in (arguments.train, arguments.dev) if path is not None]
+    files = [known.read(path, arguments) for path in paths]
+    console = plain_console()
+    for data in files:
+        console.print(data.description, highlight=False)
+    unlabelled = arguments.unlabelled and read_texts(arguments.unlabelled, arguments)
+    embedder = AlbertTextEmbedder.from_preset(arguments.preset)
+    findings = [*same_texts(files), *labels(files), *tokens(files, embedder)]
+    is_classes = arguments.task == "classification"
+    vectors = [_embed(embedder, data, console.is_terminal) for data in files]
+    findings += near_texts(files, vectors)
+    if is_classes and not isinstance(next(iter(files[0].y)), list):
+        check_packages("Finding doubtful labels", "scikit-learn", "sklearn")
+        findings += doubtful_labels(files[0], vectors[0])
+        if unlabelled:
+            new = _embed(embedder, unlabelled, console.is_terminal)
+            findings += label_next(files[0], vectors[0], unlabelled, new)
+    for finding in findings:
+        mark = "error" if finding.is_error else "note"
+        console.print(f"{mark}, {finding.kind}: {finding.what}", highlight=False)
+        for example in finding.examples[: arguments.examples]:
+            console.print(f"  {example}", highlight=False, soft_wrap=True)
+    errors = sum(finding.is_error for finding in findings)
+    console.print(f"{errors} errors, {len(findings) - errors} notes")
+    if arguments.output is not None:
+        found = [vars(finding) for finding in findings]
+        write_report(arguments.output, {"findings": found})
+    return int(errors > 0)
+
+
+def same_texts(files: Sequence[Dataset]) -> Iterator[Finding]:
+    """Find equal texts: within a file, in both, and with different labels."""
+    rows: dict[str, list[Place]] = defaultdict(list)
+    for data in files:
+        for number, text in enumerate(_texts(data)):
+            rows[_words(text)].append((data, number))
+    if empty := rows.pop("", []):
+        yield Finding("empty", _count(empty, "texts are empty"), _shown(empty), True)
+    several = [places for places in rows.values() if len(places) > 1]
+    shared = [places for places in several if len({id(d) for d, _ in places}) > 1]
+    if shared:
+        what = _count(shared, "texts are in both files: scores of dev are too high")
+        yield Finding("leakage", what, [_pair(places) for places in shared], True)
+    differing = [p for p in several if len({_label(*place) for place in p}) > 1]
+    if differing:
+        what = _count(differing, "texts have different labels in different rows")
+        yield Finding("contradiction", what, [_pair(p) for p in differing], True)
+    rest = [p for p in several if p not in shared and p not in differing]
+    if rest:
+        what = _count(rest, "texts occur several times with the same label")
+        yield Finding("duplicates", what, [_pair(places) for places in rest])
+
+
+def near_texts(
+    files: Sequence[Dataset], vectors: Sequence[Vectors]
+) -> Iterator[Finding]:
+    """Find pairs of texts that are nearly the same, by the cosine of their vectors."""
+    places = [(data, n) for data in files for n in range(len(data))]
+    texts = [_words(text) for data in files for text in _texts(data)]
+    joined = np.concatenate(vectors)
+    found: list[tuple[float, list[Place]]] = []
+    for start in range(0, len(joined), _BLOCK):
+        cosines = joined[start : start + _BLOCK] @ joined.T
+        first, second = np.nonzero(cosines >= _NEAR)
+        for a, b in zip(first + start, second, strict=True):
+            if a < b and texts[a] != texts[b]:
+                pair = [places[a], places[b]]
+                found.append((float(cosines[a - start, b]), pair))
+    found.sort(key=lambda each: -each[0])
+    both = [each for each in found if each[1][0][0] is not each[1][1][0]]
+    for kind, pairs, what in (
+        ("near leakage", both, "pairs of texts, one in each file, are nearly the same"),
+        ("near duplicates", [p for p in found if p not in both], "pairs are as near"),
+    ):
+        if pairs:
+            shown = [f"{cosine:.3f}: {_pair(pair)}" for cosine, pair in pairs]
+            yield Finding(kind, _count(pairs, what), shown)
+
+
+def labels(files: Sequence[Dataset]) -> Iterator[Finding]:
+    """Find labels that one file lacks, and classes that are too small."""
+    counts = [Counter(_names(data)) for data in files]
+    if not counts[0]:
+        return
+    for data, found in zip(files[1:], counts[1:], strict=True):
+        if missing := sorted(set(found) - set(counts[0])):
+            examples = [f"{data.where(name)}: {name!r}" for name in missing]
+            what = _count(missing, "labels of dev do not occur in train")
+            yield Finding("unknown labels", what, examples, True)
+    small = [f"{name!r}: {n}" for name, n in counts[0].items() if n < 2 * _FOLDS]
+    if small:
+        what = _count(small, f"labels have fewer than {2 * _FOLDS} examples")
+        yield Finding("small classes", what, small)
+
+
+def tokens(files: Sequence[Dataset], embedder: Any) -> Iterator[Finding]:
+    """Find texts that a row cuts, and those with words that the vocabulary lacks."""
+    tokenizer = embedder.preprocessor.tokenizer
+    length = embedder.preprocessor.max_sequence_length
+    unknown: list[tuple[float, Place]] = []
+    cut: list[Place] = []
+    for data in files:
+        for number, ids in enumerate(tokenizer.tokenize(_texts(data))):
+            lacks = sum(token == tokenizer.vocabulary.unknown_id for token in ids)
+            if lacks:
+                unknown.append((lacks / len(ids), (data, number)))
+            if len(ids) + 2 > length:
+                cut.append((data, number))
+    if cut:
+        what = _count(cut, f"texts have more than {length} tokens, and are cut")
+        yield Finding("cut", what, _shown(cut))
+    if unknown:
+        unknown.sort(key=lambda each: -each[0])
+        what = _count(unknown, "texts have characters that the vocabulary lacks")
+        shown = [f"{share:.0%}: {_one(*place)}" for share, place in unknown]
+        yield Finding("unknown", what, shown)
+
+
+def doubtful_labels(data: Dataset, vectors: Vectors) -> Iterator[Finding]:
+    """Find labels that a classifier of the other rows contradicts."""
+    # Confident learning ([Northcutt et al., 2021](https://arxiv.org/abs/1911.00068)).
+    names, y = np.unique(data.y, return_inverse=True)
+    kept = np.flatnonzero(np.bincount(y)[y] >= _FOLDS)
+    if len(np.unique(y[kept])) < 2:
+        return
+    names, y = np.unique(np.asarray(data.y)[kept], return_inverse=True)
+    probabilities = cross_validated(vectors[kept], y)
+    rows, other = find_doubtful(probabilities, y)
+    if len(rows):
+        what = _count(rows, "labels contradict what the other rows teach")
+        shown = [
+            f"{str(names[other[n]])!r} ({probabilities[n, other[n]]:.2f})? "
+            + _one(data, int(kept[n]))
+            for n in rows
+        ]
+        yield Finding("doubtful labels", what, shown)
+
+
+def find_doubtful(
+    probabilities: npt.NDArray[Any], y: npt.NDArray[Any]
+) -> tuple[Any, Any]:
+    """Return the rows whose label is doubtful, the worst first, and likelier labels."""
+    own = probabilities[np.arange(len(y)), y]
+    thresholds = [own[y == label].mean() for label in range(probabilities.shape[1])]
+    likely = np.where(probabilities >= thresholds, probabilities, -1)
+    other = likely.argmax(1)
+    rows = np.flatnonzero((likely.max(1) > 0) & (other != y))
+    return rows[np.argsort(own[rows], kind="stable")], other
+
+
+def _classifier() -> Any:
+    from sklearn.linear_model import LogisticRegression  # noqa: PLC0415  (an extra)
+
+    return LogisticRegression(C=10, max_iter=1000)
+
+
+def cross_validated(vectors: Vectors, y: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return the probabilities of each row by classifiers that have not seen it."""
+    from sklearn.model_selection import (  # noqa: PLC0415  (an extra)
+        StratifiedKFold,
+        cross_val_predict,
+    )
+
+    folds = StratifiedKFold(_FOLDS, shuffle=True, random_state=0)
+    found: npt.NDArray[Any] = cross_val_predict(
+        _classifier(), vectors, y, cv=folds, method="predict_proba"
+    )
+    return found
+
+
+def label_next(
+    data: Dataset, vectors: Vectors, unlabelled: Dataset, new: Vectors
+) -> Iterator[Finding]:
+    """Rank texts without labels by how uncertain a classifier is about them."""
+    classifier = _classifier().fit(vectors, data.y)
+    best = np.sort(classifier.predict_proba(new), axis=1)
+    order = np.argsort(best[:, -1] - best[:, -2], kind="stable")
+    shown = [_one(unlabelled, int(number)) for number in order]
+    what = "texts that would teach most, the least certain ones first"
+    yield Finding("label next", what, shown)
+
+
+def _embed(embedder: Any, data: Dataset, shows: bool) -> Vectors:
+    texts = _texts(data)
+    starts: Iterable[int] = range(0, len(texts), _BLOCK)
+    if shows:
+        starts = track(starts, "vectors of the texts", transient=True)
+    parts = [embedder.embed(texts[start : start + _BLOCK]) for start in starts]
+    vectors: Vectors = np.concatenate(parts).astype("float32")
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    return vectors
+
+
+def _words(text: str) -> str:
+    """Return what makes texts equal: their words, without case and punctuation."""
+    return " ".join(re.findall(r"\w+", text.casefold())) or text.strip()
+
+
+def _texts(data: Dataset) -> list[str]:
+    """Return the inputs of each row as one text."""
+    return [_joined(row) for row in data.rows()]
+
+
+def _joined(row: Iterable[Any]) -> str:
+    return " | ".join(x if isinstance(x, str) else " ".join(x) for x in row)
+
+
+def _names(data: Dataset) -> Iterator[str]:
+    for label in data.y or ():
+        if isinstance(label, str):
+            yield label
+        elif isinstance(label, list):
+            yield from label
+
+
+def _label(data: Dataset, number: int) -> str:
+    return "" if data.y is None else repr(data.y[number])
+
+
+def _one(data: Dataset, number: int) -> str:
+    columns = data.x if isinstance(data.x, tuple) else (data.x,)
+    row = [column[number] for column in columns]
+    text = shorten(_joined(row), _CHARACTERS)
+    return " ".join(
+        filter(None, (f"{data.place(number)}:", _label(data, number), text))
+    )
+
+
+def _pair(places: Sequence[Place]) -> str:
+    (first, a), (second, b) = places[0], places[-1]
+    return f"{_one(first, a)} = {second.place(b)}: {_label(second, b)}"
+
+
+def _shown(places: Sequence[Place]) -> list[str]:
+    return [_one(*place) for place in places]
+
+
+def _count(found: Sequence[Any], what: str) -> str:
+    return f"{len(found):,} {what}"
