@@ -210,6 +210,7 @@ file FILE (path): rows with their labels, as `finetune` reads them
 --task NAME: the class to load the preset as; by default its own
 --slice COLUMN: also show each value of this column
 --worst (0..1000 = 5): how many of the worst rows to show
+--explain (flag): classifiers: name the words that these answers depend on
 --resamples (10..100000 = 1000): draws for the intervals
 --seed (seed = 0):
 [data]

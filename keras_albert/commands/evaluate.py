@@ -18,6 +18,7 @@ from keras_albert.commands.judge import Judged, Judgement, Scores
 from keras_albert.commands.report import draw_confusion, plain_console, show_report
 from keras_albert.commands.tasks import known_task, on_one_scale
 from keras_albert.conversion.task_classes import load_task
+from keras_albert.tasks import AlbertClassifier
 from keras_albert.training.run_folder import write_report
 from keras_albert.utils.atomic_files import atomic_directory
 from keras_albert.utils.environment import new_figure, versions
@@ -44,7 +45,8 @@ def run(arguments: argparse.Namespace) -> None:
     if judgement.rows is not None:
         for name, rows in contents["groups"].items():
             console.print(_table_of_groups(name, rows))
-        for line in _worst(data, judgement.rows, arguments.worst):
+        explain = _reasons(task) if arguments.explain else lambda row, answer: ""
+        for line in _worst(data, judgement.rows, arguments.worst, explain):
             console.print(line, highlight=False, soft_wrap=True)
     if arguments.output is not None:
         settings = {k: v for k, v in vars(arguments).items() if k != "output"}
@@ -164,7 +166,26 @@ def _table_of_groups(name: str, rows: Sequence[dict[str, Any]]) -> Table:
     return table
 
 
-def _worst(data: Dataset, rows: Judged, count: int) -> Iterator[str]:
+def _reasons(task: Any) -> Callable[[tuple[Any, ...], Any], str]:
+    """Return a function that names the words that an answer depends on most."""
+    if not isinstance(task, AlbertClassifier) or task.is_multi_label:
+        raise ValueError(
+            f"`explain=True` is for classifiers of one class and regressions, and this "
+            f"is an {type(task).__name__}. Leave it out."
+        )
+
+    def reasons(row: tuple[Any, ...], answer: Any) -> str:
+        label = None if task.is_regression else answer
+        found = task.explain(row if len(row) > 1 else row[0], label=label)
+        words = ", ".join(f"{w.text!r} {w.part:+.2f}" for w in found.top())
+        return f"\n  because of {words}"
+
+    return reasons
+
+
+def _worst(
+    data: Dataset, rows: Judged, count: int, explain: Callable[..., str]
+) -> Iterator[str]:
     """Describe the wrong answers with the largest errors."""
     inputs = list(data.rows())
     is_wrong = rows.errors > 0 if rows.is_right is None else ~rows.is_right
@@ -177,7 +198,8 @@ def _worst(data: Dataset, rows: Judged, count: int) -> Iterator[str]:
             score = f" ({rows.probabilities[number]:.3f})"
         text = shorten(" | ".join(row), _MOST_CHARACTERS)
         said = f"is {truth}, the model says {answer}{score}"
-        yield f"{data.place(number)}: {text}\n  {said}"
+        why = explain(inputs[number], rows.answers[number])
+        yield f"{data.place(number)}: {text}\n  {said}{why}"
 
 
 def _shown(value: Any) -> str:

@@ -55,7 +55,7 @@ def evaluate(*words):
 def test_metrics_groups_and_worst_rows(file, tmp_path, capsys):
     output = tmp_path / "errors"
     words = (PRESET, file, "--slice", "source", "--output", output, "--resamples", 200)
-    evaluate(*words)
+    evaluate(*words, "--explain")
     printed = capsys.readouterr().out
     report = json.loads((output / "report.json").read_text())
     assert report["scores"]["accuracy"] == pytest.approx(10 / 12)
@@ -69,6 +69,8 @@ def test_metrics_groups_and_worst_rows(file, tmp_path, capsys):
     assert {row["row"] for row in rows[:2]} == set(WRONG)
     assert rows[0]["error"] >= rows[1]["error"] > 1 > rows[2]["error"]
     assert printed.count("the model says") == 2
+    assert printed.count("because of") == 2
+    assert "'boring'" in printed
     assert all(f"test.jsonl, line {number + 1}: " in printed for number in WRONG)
     for name in ("confusion.png", "calibration.png"):
         assert (output / name).read_bytes().startswith(b"\x89PNG")

@@ -17,6 +17,7 @@ from keras_albert.tasks.classification.early_exit import (
     build_head,
     count_exits,
 )
+from keras_albert.tasks.classification.explain import Explanation, explain
 from keras_albert.tasks.classification.targets import target_kind
 from keras_albert.tasks.inputs.labels import encode_class_weights
 from keras_albert.text.tasks.classification import AlbertClassifierPreprocessor
@@ -76,6 +77,9 @@ class AlbertClassifier(
     """
 
     preprocessor_cls = AlbertClassifierPreprocessor
+
+    # The program of `explain`.
+    gradients: Any = None
 
     def __init__(
         self,
@@ -267,6 +271,40 @@ class AlbertClassifier(
         self.random_head.warn(self, "classify_documents")
         answers = describe_outputs(self, outputs, top_k)
         return answers if batched else answers[0]
+
+    def explain(
+        self, text: Texts, label: str | None = None, steps: int = 64
+    ) -> Explanation:
+        """Explain an answer: what each word of a text adds to it.
+
+        The parts are integrated gradients from a text of `[MASK]` tokens to this one,
+        and add up to the difference of both logits.
+
+        Source: [Sundararajan et al., 2017](https://arxiv.org/abs/1703.01365).
+
+        Args:
+            text: A text, or a pair of texts.
+            label: string. The class to explain. Defaults to `None`, the most likely.
+            steps: int. Where gradients are computed on the way; the parts add up better
+                with more. Defaults to `64`.
+
+        Returns:
+            An `Explanation`: `words`, each with `text`, `start`, `end` in characters,
+            and `part`.
+
+        Raises:
+            ValueError: If there are several texts, the model has no such class or no
+                preprocessor, or `steps` is below 1.
+
+        Example:
+            >>> from keras_albert import AlbertClassifier
+            >>> preset = "albert_small_en_uncased_sst2"
+            >>> sentiment = AlbertClassifier.from_preset(preset)
+            >>> found = sentiment.explain("an awful film with a fine cast")
+            >>> found.label, found.top(1)[0].text
+            ('negative', 'awful')
+        """
+        return explain(self, text, label, steps)
 
     def probabilities(self, outputs: npt.NDArray[np.float32]) -> npt.NDArray[Any]:
         """Return the probabilities of the classes.

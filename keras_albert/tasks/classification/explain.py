@@ -1,0 +1,245 @@
+"""Why a classifier answers as it does: the part of each word, by its gradients."""
+
+import html
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import keras
+import numpy as np
+import numpy.typing as npt
+from keras import ops
+
+from keras_albert.tasks.base.predict_function import compile_function
+from keras_albert.types import Tensor, Texts
+from keras_albert.utils.arguments import check_positive
+
+if TYPE_CHECKING:
+    from keras_albert.tasks.classification.model import AlbertClassifier
+
+# How many rows are computed at once.
+_ROWS = 32
+
+
+@dataclass(frozen=True)
+class Word:
+    """A word of an explained text, and its part in the answer.
+
+    Args:
+        text: string. The word.
+        start: int. Its first character.
+        end: int. The character after its last one.
+        part: float. What it adds to the logit of the answer; negative if it speaks
+            against it.
+        column: int. `1` for a word of the second text of a pair, `0` otherwise.
+    """
+
+    text: str
+    start: int
+    end: int
+    part: float
+    column: int
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """The parts of all words in an answer; a notebook shows them in colour.
+
+    Args:
+        label: string, or `None` for a regression. The answer that is explained.
+        logit: float. Its output for the text: a logit, or a score.
+        baseline: float. The same for a text of `[MASK]` tokens; the parts add up to
+            the difference.
+        words: tuple of `Word`, in the order of the text.
+    """
+
+    label: str | None
+    logit: float
+    baseline: float
+    words: tuple[Word, ...]
+
+    def top(self, count: int = 5) -> list[Word]:
+        """Return the words with the largest parts, of either sign.
+
+        Args:
+            count: int. How many. Defaults to `5`.
+
+        Returns:
+            A list of `Word`.
+        """
+        return sorted(self.words, key=lambda word: -abs(word.part))[:count]
+
+    def __str__(self) -> str:
+        parts = " ".join(f"{word.text}({word.part:+.2f})" for word in self.words)
+        return parts if self.label is None else f"{self.label}: {parts}"
+
+    def _repr_html_(self) -> str:
+        most = max((abs(word.part) for word in self.words), default=0.0) or 1.0
+        shown = [
+            f'<span title="{word.part:+.3f}" style="background: rgba('
+            f"{'0,160,0' if word.part > 0 else '220,0,0'},"
+            f'{0.6 * abs(word.part) / most:.2f})">{html.escape(word.text)}</span>'
+            for word in self.words
+        ]
+        label = "" if self.label is None else f"<b>{html.escape(self.label)}</b>: "
+        return f"<p>{label}{' '.join(shown)}</p>"
+
+
+def explain(
+    classifier: "AlbertClassifier", text: Texts, label: str | None, steps: int
+) -> Explanation:
+    """Explain the answer for one text; see `AlbertClassifier.explain`."""
+    check_positive(steps=steps)
+    preprocessor = classifier.require_preprocessor("explain")
+    columns, batched = preprocessor.columns(text)
+    if batched:
+        raise ValueError(
+            "`explain` takes one text, or a pair of texts, and several were given. "
+            "Call it for each of them."
+        )
+    number = _class_number(classifier, label)
+    ids = {name: row[None] for name, row in preprocessor(text).items()}
+    classifier.random_head.warn(classifier, "explain")
+    token_ids, mask = ids["token_ids"], ids["padding_mask"]
+    tokenizer = preprocessor.tokenizer
+    places = _text_places(ids, preprocessor.special_ids)
+    masked = token_ids.copy()
+    masked[0, np.concatenate(places)] = tokenizer.mask_token_id
+    run = _program(classifier)
+    embed = classifier.backbone.embedding
+    x, base = (
+        ops.convert_to_numpy(embed(row, segment_ids=ids["segment_ids"], training=False))
+        for row in (token_ids, masked)
+    )
+    x, base = (each[0].astype("float32") for each in (x, base))
+
+    def compute(rows: npt.NDArray[Any], chosen: npt.NDArray[Any]) -> Any:
+        masks = np.repeat(mask, len(rows), axis=0)
+        found = run(rows.astype("float32"), masks, chosen.astype("float32"))
+        return [np.asarray(ops.convert_to_numpy(each)) for each in found]
+
+    outputs = compute(np.stack([base, x]), np.ones(classifier.num_classes))[2]
+    if number is None:
+        number = int(outputs[1].argmax())
+    chosen = np.eye(classifier.num_classes)[number]
+    nodes, weights = np.polynomial.legendre.leggauss(steps)
+    total = np.zeros_like(x, np.float64)
+    for start in range(0, steps, _ROWS):
+        part = slice(start, start + _ROWS)
+        alphas = (nodes[part] + 1) / 2
+        rows = base + alphas[:, None, None] * (x - base)
+        # All calls have one shape, for compiled programs.
+        padding = np.repeat(rows[:1], _ROWS - len(rows), axis=0)
+        gradients = compute(np.concatenate([rows, padding]), chosen)[1]
+        total += np.einsum("s,slh->lh", weights[part] / 2, gradients[: len(rows)])
+    parts = (total * (x - base)).sum(-1)
+    words = [
+        word
+        for column, (content, where) in enumerate(zip(columns, places, strict=True))
+        for word in _words(tokenizer, content[0], column, parts[where])
+    ]
+    name = None if classifier.is_regression else classifier.class_names[number]
+    logits = outputs[:, number].astype(float).tolist()
+    return Explanation(name, logits[1], logits[0], tuple(words))
+
+
+def _class_number(classifier: "AlbertClassifier", label: str | None) -> int | None:
+    if classifier.is_regression:
+        if label is not None:
+            msg = f"A regression has no classes. Received: label={label!r}"
+            raise ValueError(msg)
+        return 0
+    if label is not None and label not in classifier.class_names:
+        known = ", ".join(map(repr, classifier.class_names))
+        raise ValueError(f"`label` is one of {known}. Received: label={label!r}")
+    return None if label is None else classifier.class_names.index(label)
+
+
+def _text_places(ids: dict[str, Any], special_ids: Any) -> list[npt.NDArray[Any]]:
+    """Return the places of the tokens of each text in a row of ids."""
+    row = ids["token_ids"][0][ids["padding_mask"][0] > 0]
+    ends = np.flatnonzero(row == special_ids.sep)
+    # A text may contain the separator, too; the packer's are at the end of a segment.
+    segments = ids["segment_ids"][0][: len(row)]
+    last = [int(ends[segments[ends] == k].max()) for k in np.unique(segments)]
+    starts = [1, *(end + 1 for end in last)]
+    return [np.arange(a, b) for a, b in zip(starts, last, strict=False)]
+
+
+def _words(
+    tokenizer: Any, text: str, column: int, parts: npt.NDArray[Any]
+) -> list[Word]:
+    """Add up the parts of the tokens of each word, which is text between blanks."""
+    _, starts, _ = tokenizer.tokenize_with_offsets(text)
+    spans = [match.span() for match in re.finditer(r"\S+", text)]
+    begins = np.array([begin for begin, _ in spans])
+    # A token of blanks alone belongs to the word before it.
+    owners = np.maximum(np.searchsorted(begins, starts, side="right") - 1, 0)
+    # Text at the end of a long one may be cut.
+    sums = np.bincount(owners[: len(parts)], parts, minlength=len(spans))
+    read = int(owners[: len(parts)].max(initial=-1)) + 1
+    return [
+        Word(text[begin:end], begin, end, float(value), column)
+        for (begin, end), value in zip(spans[:read], sums, strict=False)
+    ]
+
+
+def _program(classifier: "AlbertClassifier") -> Callable[..., Any]:
+    """Return a function of embedded rows: values, gradients, outputs."""
+    # LoRA and `quantize` change the variables.
+    key = [id(variable) for variable in classifier.variables]
+    if classifier.gradients is None or classifier.gradients[0] != key:
+        step = compile_function(classifier, _step(classifier))
+        classifier.gradients = (key, step)
+    program: Callable[..., Any] = classifier.gradients[1]
+    return program
+
+
+def _step(classifier: "AlbertClassifier") -> Callable[..., Any]:
+    def outputs_of(rows: Tensor, mask: Tensor) -> Tensor:
+        backbone = classifier.backbone
+        x = backbone.encoder(
+            rows, padding_mask=mask, training=False, num_layers=backbone.num_layers
+        )
+        exits = {"exit": backbone.num_layers - 1} if classifier.exits else {}
+        outputs = classifier.output_dense(backbone.pool(x, mask), **exits)
+        outputs = ops.cast(outputs, "float32")
+        if classifier.returns_logits or classifier.is_regression:
+            return outputs
+        outputs = ops.clip(outputs, 1e-7, 1 - 1e-7)
+        rest = ops.log(1 - outputs) if classifier.is_multi_label else 0.0
+        return ops.log(outputs) - rest
+
+    def values(rows: Tensor, mask: Tensor, chosen: Tensor) -> tuple[Tensor, Tensor]:
+        outputs = outputs_of(rows, mask)
+        return ops.sum(outputs * chosen, axis=-1), outputs
+
+    def step(rows: Tensor, mask: Tensor, chosen: Tensor) -> Any:
+        backend = keras.config.backend()
+        if backend == "jax":
+            import jax  # noqa: PLC0415  (it is the backend)
+
+            def total(rows: Tensor) -> Any:
+                each, outputs = values(rows, mask, chosen)
+                return each.sum(), (each, outputs)
+
+            (_, (each, outputs)), found = jax.value_and_grad(total, has_aux=True)(rows)
+            return each, found, outputs
+        if backend == "tensorflow":
+            import tensorflow as tf  # noqa: PLC0415  (it is the backend)
+
+            with tf.GradientTape() as tape:
+                tape.watch(rows)
+                each, outputs = values(rows, mask, chosen)
+            return each, tape.gradient(each, rows), outputs
+        import torch  # noqa: PLC0415  (it is the backend)
+
+        rows = ops.convert_to_tensor(rows).detach()
+        with torch.enable_grad():
+            rows.requires_grad_()
+            each, outputs = values(rows, mask, ops.convert_to_tensor(chosen))
+            (found,) = torch.autograd.grad(each.sum(), rows)
+        return each.detach(), found, outputs.detach()
+
+    return step
