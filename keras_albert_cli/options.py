@@ -218,6 +218,17 @@ file FILE (path): rows with their labels, as `finetune` reads them
 {_COLUMNS}
 """)
 
+_CALIBRATE = read_options(f"""
+preset: a classifier: a directory, a handle or a built-in name
+file FILE (path): labelled rows that it was not trained on
+output (path): a new directory
+--error-rate (fraction): also give each text a set of labels, which lacks the right one
+  for at most this share of texts like these
+[data]
+--limit (count): maximum number of examples
+{_COLUMNS}
+""")
+
 _EXITS = read_options(f"""
 preset: a classifier with exits
 dev FILE (path): the validation file
@@ -451,6 +462,20 @@ each probability are right.
         "keras-albert evaluate runs/mine/preset test.tsv --slice language "
         "--output errors",
         _EVALUATE,
+        ("file",),
+        "output",
+    ),
+    "calibrate": Command(
+        "Use",
+        "calibrate",
+        "make a classifier's probabilities honest",
+        """Make a classifier's probabilities honest, by texts it was not trained on.
+
+Its logits are divided by a temperature, which becomes part of the weights. With
+--error-rate, answers also have a set of labels, in presets and exports.
+""",
+        "keras-albert calibrate runs/mine/preset dev.tsv mine --error-rate 0.1",
+        _CALIBRATE,
         ("file",),
         "output",
     ),

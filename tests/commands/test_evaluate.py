@@ -230,3 +230,18 @@ def test_texts_with_several_labels_are_read_from_files(tmp_path):
     found = json.loads((errors / "report.json").read_text())
     assert found["scores"] == pytest.approx(report["scores"])
     assert found["settings"]["worst"] == 5
+
+
+def test_a_calibrated_preset_has_sets(file, tmp_path, capsys):
+    output = tmp_path / "calibrated"
+    assert run_command(["calibrate", PRESET, str(file), str(output)]) == 0
+    assert "temperature: " in capsys.readouterr().out
+    words = ["calibrate", PRESET, str(file), str(tmp_path / "sets"), "--error-rate=0.3"]
+    assert run_command(words) == 0
+    assert run_command(["predict", str(tmp_path / "sets"), str(file)]) == 0
+    rows = capsys.readouterr().out.splitlines()[-len(TEXTS) :]
+    assert all(json.loads(row)["set"] for row in rows)
+    words[1] = "albert_small_en_uncased_ner"
+    words[3] = str(tmp_path / "other")
+    assert run_command(words) == 1
+    assert "classifiers are calibrated" in capsys.readouterr().err

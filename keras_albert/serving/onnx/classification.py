@@ -50,6 +50,10 @@ class ClassifierGraph(OnnxTask):
         builder.output("probabilities", probabilities, "batch", classes)
         builder.output("score", score, "batch")
         builder.output("index", index, "batch")
+        if (threshold := self.task.set_threshold) is not None:
+            least = self.op.Unsqueeze(self.op.Min(score, threshold), [1])
+            inside = self.op.GreaterOrEqual(probabilities, least)
+            builder.output("in_set", inside, "batch", classes)
         return index
 
 

@@ -51,6 +51,9 @@ class ClassifierGraph(TaskGraph):
         }
         if is_logits:
             answers["logits"] = outputs
+        if classifier.set_threshold is not None:
+            least = tf.minimum(answers["score"], classifier.set_threshold)
+            answers["in_set"] = probabilities >= least[:, None]
         if self.top_k is not None:
             best = tf.math.top_k(probabilities, self.top_k)
             answers["top_k_labels"] = tf.gather(names, best.indices)

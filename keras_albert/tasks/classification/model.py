@@ -12,6 +12,7 @@ from keras_albert.backbone.albert_backbone import AlbertBackbone
 from keras_albert.tasks.base.heads import NamedClasses, count_classes, output_dropout
 from keras_albert.tasks.base.outputs import DocumentOutputs, softmax
 from keras_albert.tasks.base.task import AlbertTask
+from keras_albert.tasks.classification.calibration import calibrate, label_sets
 from keras_albert.tasks.classification.early_exit import (
     EarlyExits,
     build_head,
@@ -56,6 +57,9 @@ class AlbertClassifier(
             2020](https://arxiv.org/abs/2006.04152)); metrics, and the loss of
             `evaluate`, are those of the last head. An int is the number of heads, at
             least the number of layers. Defaults to `False`, one head.
+        set_threshold: float or `None`. The probability from which on `classify` adds a
+            label to the set of possible ones; see `calibrate`. Defaults to `None`, no
+            sets.
         **kwargs: `name`, as on any Keras model.
 
     Raises:
@@ -90,6 +94,7 @@ class AlbertClassifier(
         activation: Activation | None = None,
         dropout: float = 0.1,
         exits: bool | int = False,
+        set_threshold: float | None = None,
         **kwargs: Any,
     ) -> None:
         num_classes = count_classes(num_classes, labels)
@@ -116,6 +121,7 @@ class AlbertClassifier(
         # === Config ===
         self.labels = None if labels is None else tuple(labels)
         self.dropout = dropout
+        self.set_threshold = set_threshold
 
     def _run_layers(self, inputs: Any, training: bool | None = None) -> Any:
         x = self.backbone(inputs, training=training)["pooled_output"]
@@ -226,7 +232,8 @@ class AlbertClassifier(
         Returns:
             For one text a dict of `label` and `score`, a probability (for a regression
             `score` alone); for many texts a list of dicts. With `top_k` above 1 there
-            is a list of dicts per text, the most likely class first.
+            is a list of dicts per text, the most likely class first. After `calibrate`,
+            the dict also contains `set`, the labels that are possible.
 
         Raises:
             ValueError: If the model has no preprocessor, or `top_k` is below 1; see
@@ -271,6 +278,46 @@ class AlbertClassifier(
         self.random_head.warn(self, "classify_documents")
         answers = describe_outputs(self, outputs, top_k)
         return answers if batched else answers[0]
+
+    def calibrate(
+        self, x: Texts, y: Any, error_rate: float | None = None
+    ) -> dict[str, float]:
+        """Make probabilities honest, by texts that were not trained on.
+
+        A temperature, by which logits are divided so that the cross-entropy is lowest,
+        becomes part of the head, and so of presets and exports. With `error_rate`,
+        answers also have a set of labels that lacks the right one for at most this
+        share of texts like these. A set of several labels is a reason to ask a person.
+
+        Sources: [Guo et al., 2017](https://arxiv.org/abs/1706.04599), [Sadinle et al.,
+        2019](https://arxiv.org/abs/1609.00451).
+
+        Args:
+            x: Texts or pairs.
+            y: Their classes.
+            error_rate: float. How often the set may lack the right label. The
+                temperature is then chosen on half of the texts. Defaults to `None`, no
+                sets.
+
+        Returns:
+            A dict of `temperature`, and of the cross-entropy `loss_before` and `loss`;
+            with sets also `threshold` and `mean_set_size`.
+
+        Raises:
+            ImportError: If scipy is not installed.
+            ValueError: If the model does not return logits of classes, a target is
+                invalid, or there are too few texts for the rate.
+
+        Example:
+            >>> from keras_albert import AlbertClassifier
+            >>> preset = "albert_small_en_uncased_sst2"
+            >>> sentiment = AlbertClassifier.from_preset(preset)
+            >>> texts = ["a fine film", "an awful film", "good fun", "so boring"] * 5
+            >>> found = sentiment.calibrate(texts, ["positive", "negative"] * 10, 0.2)
+            >>> sentiment.classify("an awful film")["set"]
+            ['negative']
+        """
+        return calibrate(self, x, y, error_rate)
 
     def explain(
         self, text: Texts, label: str | None = None, steps: int = 64
@@ -342,6 +389,11 @@ def describe_outputs(
     else:
         scores = classifier.probabilities(outputs)
         ranked = rank_classes(scores, classifier.class_names, top_k)
+        if classifier.set_threshold is not None and top_k == 1:
+            names = np.array(classifier.class_names)
+            inside = label_sets(scores, classifier.set_threshold)
+            for answers, flags in zip(ranked, inside, strict=True):
+                answers[0]["set"] = names[flags].tolist()
     if depths is not None:
         for answers, depth in zip(ranked, depths.tolist(), strict=True):
             for answer in answers:

@@ -1,0 +1,106 @@
+"""Probabilities that mean what they say, and sets of answers with a known error."""
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from keras_albert.tasks.base.outputs import softmax
+from keras_albert.utils.environment import check_packages
+
+if TYPE_CHECKING:
+    from keras_albert.tasks.classification.model import AlbertClassifier
+
+Floats = npt.NDArray[np.float64]
+
+# Temperatures from 1/20 to 20.
+_LOG_RANGE = math.log(20)
+
+
+def calibrate(
+    classifier: "AlbertClassifier", x: Any, y: Any, error_rate: float | None
+) -> dict[str, float]:
+    """Scale the head, and set the threshold; see `AlbertClassifier.calibrate`."""
+    if classifier.is_regression or not classifier.returns_logits:
+        raise ValueError(
+            "`calibrate` is for classifiers of one class that return logits. Received: "
+            f"num_classes={classifier.num_classes}, activation="
+            f"{getattr(classifier.activation, '__name__', classifier.activation)}"
+        )
+    if error_rate is not None and not 0 < error_rate < 1:
+        msg = f"`error_rate` is between 0 and 1. Received: error_rate={error_rate}"
+        raise ValueError(msg)
+    check_packages("Calibration", "scipy", "scipy")
+    classifier.require_preprocessor("calibrate")
+    targets = np.asarray(classifier.encode_targets(y))
+    if targets.ndim > 1:
+        targets = targets.argmax(-1)
+    logits = np.asarray(classifier.predict(x, verbose=0), np.float64)
+    if len(targets) != len(logits):
+        msg = f"`x` has {len(logits)} texts, and `y` has {len(targets)} labels."
+        raise ValueError(msg)
+    # Rows that chose the temperature are no fair sample for the threshold.
+    first, rest = slice(0, None, 2), slice(1, None, 2)
+    if error_rate is None:
+        first = rest = slice(None)
+    temperature = find_temperature(logits[first], targets[first])
+    result = {
+        "temperature": temperature,
+        "loss_before": _loss(logits[rest], targets[rest]),
+        "loss": _loss(logits[rest] / temperature, targets[rest]),
+    }
+    threshold = None
+    if error_rate is not None:
+        probabilities = softmax(logits[rest] / temperature)
+        threshold = set_threshold(probabilities, targets[rest], error_rate)
+        sizes = label_sets(probabilities, threshold).sum(-1)
+        result |= {"threshold": threshold, "mean_set_size": float(sizes.mean())}
+    for weight in classifier.output_dense.weights:
+        weight.assign(weight / temperature)
+    classifier.set_threshold = threshold
+    return result
+
+
+def find_temperature(logits: Floats, targets: npt.NDArray[Any]) -> float:
+    """Return the divisor of the logits with the lowest cross-entropy."""
+    # [Guo et al., 2017](https://arxiv.org/abs/1706.04599).
+    from scipy.optimize import minimize_scalar  # noqa: PLC0415  (an extra)
+
+    found = minimize_scalar(
+        lambda log: _loss(logits / math.exp(log), targets),
+        bounds=(-_LOG_RANGE, _LOG_RANGE),
+        method="bounded",
+    )
+    return math.exp(found.x)
+
+
+def _loss(logits: Floats, targets: npt.NDArray[Any]) -> float:
+    least = logits - logits.max(-1, keepdims=True)
+    total = np.log(np.exp(least).sum(-1))
+    return float(np.mean(total - least[np.arange(len(targets)), targets]))
+
+
+def set_threshold(
+    probabilities: Floats, targets: npt.NDArray[Any], error_rate: float
+) -> float:
+    """Return the probability from which on labels belong to the set of answers."""
+    # Split conformal prediction: of exchangeable texts, the set lacks the true label of
+    # at most `error_rate` on average ([Sadinle et al., 2019](
+    # https://arxiv.org/abs/1609.00451)).
+    count = len(targets)
+    rank = math.floor((count + 1) * error_rate)
+    if rank < 1:
+        least = 2 * (math.ceil(1 / error_rate) - 1)
+        raise ValueError(
+            f"`error_rate={error_rate}` needs at least {least} texts, half of them for "
+            f"the threshold. Received: {count} for it. Pass more, or a higher rate."
+        )
+    return float(np.sort(probabilities[np.arange(count), targets])[rank - 1])
+
+
+def label_sets(probabilities: Any, threshold: float) -> npt.NDArray[np.bool_]:
+    """Return for each class whether it is in the set; the most likely one always is."""
+    least = np.minimum(probabilities.max(-1, keepdims=True), threshold)
+    inside: npt.NDArray[np.bool_] = probabilities >= least
+    return inside
