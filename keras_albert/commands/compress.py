@@ -20,7 +20,7 @@ from keras_albert.commands.report import plain_console, print_results, resumable
 from keras_albert.commands.tasks import known_task, on_one_scale
 from keras_albert.compression import compress, distill
 from keras_albert.compression.text_spans import split_texts
-from keras_albert.conversion.task_classes import class_of, load_task
+from keras_albert.conversion.convert import class_of, load_task
 from keras_albert.presets.checkpoint import open_checkpoint
 from keras_albert.presets.handles import local_directory
 from keras_albert.tasks.base.other_backbone import with_backbone

@@ -4,7 +4,7 @@ import argparse
 from typing import Any
 
 from keras_albert.commands.tasks import known_task
-from keras_albert.conversion.task_classes import load_task
+from keras_albert.conversion.convert import load_task
 from keras_albert.tasks import describe_exits, measure_exits, plot_exits
 from keras_albert.training.run_folder import write_report
 from keras_albert.utils.atomic_files import atomic_file, check_new_file

@@ -31,7 +31,7 @@ from keras_albert.commands.answer_file import (
 from keras_albert.commands.files import FileRows, InputColumns, Row
 from keras_albert.commands.report import RESUME, given_options
 from keras_albert.commands.tasks import Columns, known_task
-from keras_albert.conversion.task_classes import load_task
+from keras_albert.conversion.convert import load_task
 from keras_albert.serving.saved_model.export import served_versions
 from keras_albert.tasks.base.task import AlbertTask
 from keras_albert.tasks.classification.early_exit import read_exit_rule

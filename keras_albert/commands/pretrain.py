@@ -22,8 +22,8 @@ from rich.table import Table
 from keras_albert.commands.report import RESUME, plain_console
 from keras_albert.pretraining.config import PretrainingConfig
 from keras_albert.pretraining.prepare.documents import beam_output
-from keras_albert.pretraining.prepare.pipeline import prepare_examples
-from keras_albert.pretraining.prepare.vocabulary import (
+from keras_albert.pretraining.prepare.pipeline import (
+    prepare_examples,
     stored_vocabulary,
     train_vocabulary_on,
 )

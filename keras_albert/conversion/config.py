@@ -10,7 +10,7 @@ from typing import Any
 
 from keras_albert.backbone import AlbertBackbone
 from keras_albert.layers.run_layers import get_activation
-from keras_albert.presets.model_size import check_sizes
+from keras_albert.presets.checkpoint import check_sizes
 
 # The argument, the key in the config, and the default if the key is missing.
 _COUNTS = (

@@ -18,6 +18,8 @@ from keras_albert.conversion.weight_map import (
     Head,
     Mappings,
     WeightMap,
+    WeightMapCheckpoint,
+    WeightMapFormat,
     WeightMapping,
     backbone_of,
     dump_weights,
@@ -28,13 +30,14 @@ from keras_albert.conversion.weight_map import (
     split_last,
     variables_by_path,
 )
-from keras_albert.conversion.weight_map_format import (
-    WeightMapCheckpoint,
-    WeightMapFormat,
-)
 from keras_albert.layers.run_layers import gelu_approximate, get_activation
-from keras_albert.presets.checkpoint import CONFIG_FILE, CheckpointFormat, Files
-from keras_albert.presets.model_size import check_size, check_sizes
+from keras_albert.presets.checkpoint import (
+    CONFIG_FILE,
+    CheckpointFormat,
+    Files,
+    check_size,
+    check_sizes,
+)
 from keras_albert.presets.preset_files import (
     INDEX_FILE,
     PREPROCESSOR_FILE,

@@ -40,12 +40,10 @@ from keras_albert.conversion.weight_files import (
 from keras_albert.conversion.weight_map import (
     Array,
     Head,
-    backbone_of,
-    check_head_epsilon,
-)
-from keras_albert.conversion.weight_map_format import (
     WeightMapCheckpoint,
     WeightMapFormat,
+    backbone_of,
+    check_head_epsilon,
 )
 from keras_albert.presets.checkpoint import CONFIG_FILE, CheckpointFormat, Files
 from keras_albert.tasks.base.other_backbone import merge_adapters
@@ -125,7 +123,7 @@ class TransformersCheckpoint(WeightMapCheckpoint):
     def task_name(self) -> str | None:
         found = set(self._classes()) - {self.weight_map.base_class}
         heads = [head for head in self.weight_map.heads if head.foreign in found]
-        if not heads and not found and not self._classes():
+        if not self._classes():
             stored = self._tensors
             heads = [
                 head
@@ -161,7 +159,16 @@ class TransformersCheckpoint(WeightMapCheckpoint):
         head = next((head for head in self.weight_map.heads if head.task in ours), None)
         if head and set(_LABELLED) & set(ours) and self.has_head(head):
             count, labels = read_labels(config, source)
-            self._check_outputs(head, count)
+            # Before a head is built.
+            for each in head.mappings:
+                stored = self._tensors.get(each.name)
+                if stored is not None and stored.shape[:1] != (count,):
+                    raise ValueError(
+                        f"{source} has {count:,} classes, but {each.name} has the "
+                        f"shape {stored.shape} instead of "
+                        f"{(count, *stored.shape[1:])}. Use a checkpoint whose files "
+                        "belong together."
+                    )
             arguments |= {"num_classes": count, "labels": labels}
             if "AlbertClassifier" in ours and config.get("problem_type") == _SETS:
                 arguments["activation"] = "sigmoid"
@@ -169,9 +176,8 @@ class TransformersCheckpoint(WeightMapCheckpoint):
 
     def has_head(self, head: Head) -> bool:
         found = self._classes()
-        named_alike = any(
-            each.name.startswith(_AMBIGUOUS_PREFIX) for each in head.mappings
-        )
+        names = [each.name for each in head.mappings]
+        named_alike = any(name.startswith(_AMBIGUOUS_PREFIX) for name in names)
         return not (named_alike and found) or head.foreign in found
 
     def read_tensors(self, wanted: Callable[[str], bool]) -> dict[str, Array]:
@@ -190,8 +196,11 @@ class TransformersCheckpoint(WeightMapCheckpoint):
     def _tensors(self) -> dict[str, StoredTensor]:
         """Return the stored tensors, by the names of the mappings."""
         tensors: dict[str, StoredTensor] = {}
+        begins = (self.weight_map.prefix, *self.weight_map.head_prefixes)
         for name, tensor in self.files.read(stored_weights).items():
-            full = self._full(name)
+            # In a model with a head.
+            is_bare = name.startswith(_BARE) and not name.startswith(begins)
+            full = self.weight_map.prefix + name if is_bare else name
             if full in tensors:
                 bare = full.removeprefix(self.weight_map.prefix)
                 raise ValueError(
@@ -204,25 +213,6 @@ class TransformersCheckpoint(WeightMapCheckpoint):
         for name in ("position_ids", "token_type_ids"):
             tensors.pop(f"{self.weight_map.prefix}embeddings.{name}", None)
         return tensors
-
-    def _full(self, name: str) -> str:
-        """Return the name of a tensor in a model with a head."""
-        begins = (self.weight_map.prefix, *self.weight_map.head_prefixes)
-        is_bare = name.startswith(_BARE) and not name.startswith(begins)
-        return self.weight_map.prefix + name if is_bare else name
-
-    def _check_outputs(self, head: Head, count: int) -> None:
-        """Check the number of classes in a config before a head is built."""
-        stored = self._tensors
-        for each in head.mappings:
-            shape = stored[each.name].shape if each.name in stored else (count,)
-            if shape[:1] != (count,):
-                raise ValueError(
-                    f"{self.directory / CONFIG_FILE} has {count:,} classes, but "
-                    f"{each.name} "
-                    f"has the shape {shape} instead of {(count, *shape[1:])}. Use a "
-                    "checkpoint whose files belong together."
-                )
 
     def read_vocabulary(self) -> bytes:
         path = self.find_vocabulary()
@@ -256,10 +246,8 @@ class TransformersCheckpoint(WeightMapCheckpoint):
         if found is None:
             return []
         if not (isinstance(found, list) and all(isinstance(x, str) for x in found)):
-            expected = "a list of names of classes"
-            raise wrong_value(
-                self.directory / CONFIG_FILE, "architectures", found, expected
-            )
+            path, expected = self.directory / CONFIG_FILE, "a list of names of classes"
+            raise wrong_value(path, "architectures", found, expected)
         return found
 
 
@@ -283,12 +271,10 @@ class TransformersFormat(WeightMapFormat):
         refuse_other_models(files)
 
     def for_model(self, model: Any) -> CheckpointFormat:
-        """Return the format of the architecture that a model has.
-
-        That of the files that it was loaded from; or BERT, ELECTRA or DistilBERT if
-        its dials and its pooler are theirs; or ALBERT. A format of another
-        architecture than ALBERT was chosen, and returns itself.
-        """
+        """Return the format of the architecture that a model has."""
+        # That of the files that it was loaded from; or BERT, ELECTRA or DistilBERT if
+        # its dials and its pooler are theirs; or ALBERT. A format of another
+        # architecture than ALBERT was chosen.
         if self.weight_map is not ALBERT:
             return self
         backbone = backbone_of(model)
@@ -336,12 +322,9 @@ class TransformersFormat(WeightMapFormat):
         words = None
         if vocabulary is not None and is_word_piece(vocabulary):
             words = open_vocabulary(vocabulary)
-            roles = {"pad": "pad", "bos": "cls", "eos": "sep"}
-            config |= {
-                f"{name}_token_id": words.ids[words.special_tokens[f"{role}_token"]]
-                for name, role in roles.items()
-                if f"{name}_token_id" in config
-            }
+            for name, role in (("pad", "pad"), ("bos", "cls"), ("eos", "sep")):
+                if (key := f"{name}_token_id") in config:
+                    config[key] = words.ids[words.special_tokens[f"{role}_token"]]
         text = json.dumps(config, indent=2, sort_keys=True)
         (directory / CONFIG_FILE).write_text(f"{text}\n", encoding="utf-8")
         write_safetensors(directory, tensors)
@@ -387,11 +370,9 @@ class TransformersFormat(WeightMapFormat):
 
 
 def find_model_type(files: Files) -> str | None:
-    """Return the `model_type` of a model's files.
-
-    A config without one, and a config of BERT with ALBERT's keys, do not say what the
-    weights are; then their names do.
-    """
+    """Return the `model_type` of a model's files."""
+    # A config without one, and a config of BERT with ALBERT's keys, do not say what the
+    # weights are; then their names do.
     config = files.json(CONFIG_FILE)
     if "registered_name" in config:
         return None

@@ -49,11 +49,6 @@ _TORCH_NAMES = {
 _STREAM_PROGRAMS = 5
 _LONGEST_PROGRAM = 2**22
 
-# The former names of a normalization's weights.
-_FORMER = {
-    ".LayerNorm.gamma": ".LayerNorm.weight",
-    ".LayerNorm.beta": ".LayerNorm.bias",
-}
 # TensorFlow's kinds of weights, and PyTorch's.
 _H5_KINDS = {
     "kernel": "weight",
@@ -66,12 +61,7 @@ _H5_UNUSED, _H5_USED = "predictions.bias", "predictions.decoder.bias"
 
 
 class StoredTensor(NamedTuple):
-    """A tensor that a file has been checked to contain.
-
-    Attributes:
-        shape: Tuple of int.
-        read: Callable without arguments. Returns the NumPy array.
-    """
+    """A tensor that a file has been checked to contain."""
 
     shape: tuple[int, ...]
     read: Callable[[], npt.NDArray[Any]]
@@ -89,15 +79,11 @@ def stored_weights(directory: Path) -> Tensors:
         found = _read_shards(directory, TORCH_FILE, _read_torch)
     elif (directory / H5_FILE).is_file():
         found = _read_h5(directory / H5_FILE)
-    tensors = {}
-    for name, tensor in found.items():
-        for former, present in _FORMER.items():
-            if name.endswith(former):
-                tensors[name.removesuffix(former) + present] = tensor
-                break
-        else:
-            tensors[name] = tensor
-    return tensors
+    # The former names of a normalization's weights.
+    return {
+        re.sub(r"(?<=\.LayerNorm\.)(gamma|beta)$", lambda x: _H5_KINDS[x[0]], name): x
+        for name, x in found.items()
+    }
 
 
 def safetensors_of(directory: Path) -> Tensors:

@@ -140,10 +140,8 @@ class CheckpointExports:
             FileExistsError: If it contains files of another checkpoint.
         """
         if layout not in _GOOGLE_LAYOUTS:
-            msg = (
-                f"`layout` is one of {', '.join(_GOOGLE_LAYOUTS)}. Received: layout="
-                f"{layout!r}"
-            )
+            known = ", ".join(_GOOGLE_LAYOUTS)
+            msg = f"`layout` is one of {known}. Received: layout={layout!r}"
             raise ValueError(msg)
         chosen = get_format(layout).for_model(self)
         return self._export_checkpoint(chosen, directory, tokenizer)

@@ -22,9 +22,10 @@ from keras_albert.presets.checkpoint import (
     Checkpoint,
     CheckpointFormat,
     Files,
+    check_backbone_size,
+    check_size,
     is_own_name,
 )
-from keras_albert.presets.model_size import check_backbone_size, check_size
 from keras_albert.presets.preset_files import (
     BASE_FILE,
     CONFIG_FILE,
@@ -60,8 +61,15 @@ class Preset(Checkpoint):
     """A directory that `save_to_preset` wrote."""
 
     def config(self, name: str) -> dict[str, Any]:
-        """Return the config in a file."""
-        return _read_config(self.files.json(name), self.directory / name)
+        """Return the config in a file, after a check that Keras has serialized it."""
+        config, kinds = self.files.json(name), {"registered_name": str, "config": dict}
+        wrong = [key for key in kinds if not isinstance(config.get(key), kinds[key])]
+        if wrong:
+            raise ValueError(
+                f"{self.directory / name} is not the config of a preset: it has no "
+                f"{' and no '.join(wrong)}. Save or copy the preset again."
+            )
+        return config
 
     @cached_property
     def base(self) -> Checkpoint | None:
@@ -249,34 +257,30 @@ class Preset(Checkpoint):
                 backbone.load_weights(str(weights_path(self.directory)))
             else:
                 add_difference(backbone, self.files, self.base)
-        if hasattr(model, "backbone") and type(model) is self.saved_task:
-            if not keep_head:
-                self._load_head(model)
-        elif hasattr(model, "backbone") and self.saved_task is not None:
-            self._load_shared_head(model)
-
-    def _load_head(self, task: Any) -> None:
+        if not hasattr(model, "backbone") or self.saved_task is None:
+            return
         path = self.directory / TASK_WEIGHTS_FILE
-        inside = {id(weight) for weight in task.backbone.weights}
+        if type(model) is not self.saved_task:
+            # The layers of a head that mean the same in another task.
+            names = set(getattr(self.saved_task, "shared_head_layers", ()))
+            names &= set(model.shared_head_layers)
+            if names:
+                others = [layer for layer in model.layers if layer.name not in names]
+                others += [*all_layers(model.backbone), model.optimizer]
+                check_finite(path)
+                keras.saving.load_weights(model, path, objects_to_skip=others)
+            return
+        inside = {id(weight) for weight in model.backbone.weights}
+        if keep_head:
+            return
         if path.exists():
-            task.load_task_weights(path)
-        elif any(id(weight) not in inside for weight in task.trainable_weights):
+            model.load_task_weights(path)
+        elif any(id(weight) not in inside for weight in model.trainable_weights):
             raise ValueError(
                 f"{path} is missing: the weights of the head. Copy or download the "
                 "whole preset again. For a new head, of random weights, pass "
                 "`num_classes` or build the task on `AlbertBackbone.from_preset(...)`."
             )
-
-    def _load_shared_head(self, task: Any) -> None:
-        """Load the layers of a head that mean the same in another task."""
-        names = set(getattr(self.saved_task, "shared_head_layers", ()))
-        names &= set(task.shared_head_layers)
-        if names:
-            path = self.directory / TASK_WEIGHTS_FILE
-            others = [layer for layer in task.layers if layer.name not in names]
-            others += [*all_layers(task.backbone), task.optimizer]
-            check_finite(path)
-            keras.saving.load_weights(task, path, objects_to_skip=others)
 
 
 class PresetFormat(CheckpointFormat):
@@ -316,18 +320,6 @@ def _build(config: Mapping[str, Any], arguments: Mapping[str, Any]) -> Any:
 
 def _shapes(path: Path) -> list[tuple[int, ...]]:
     return [array.shape for array in stored_arrays(path)]
-
-
-def _read_config(config: dict[str, Any], path: Path) -> dict[str, Any]:
-    """Return a config that Keras has serialized, after a check that it is one."""
-    kinds = {"registered_name": str, "config": dict}
-    wrong = [key for key in kinds if not isinstance(config.get(key), kinds[key])]
-    if wrong:
-        raise ValueError(
-            f"{path} is not the config of a preset: it has no {' and no '.join(wrong)}."
-            " Save or copy the preset again."
-        )
-    return config
 
 
 def _missing(path: Path, named_by: Path) -> ValueError:

@@ -45,15 +45,12 @@ _INSIDE = {
 
 @contextmanager
 def preset_directory(target: str | os.PathLike[str]) -> Iterator[Path]:
-    """Yield a directory that becomes a preset when the block succeeds.
-
-    As with `atomic_directory`, `target` is at any time the old preset or the new one.
-    A save replaces all files of an earlier save of the same part: a task replaces the
-    whole preset, whatever the names of its weights files. Separate parts, such as a
-    tokenizer and a backbone, can share a directory, but a part that belongs to another
-    cannot be replaced alone: a backbone saved over a task would get the task's old
-    head. Files that no save writes, such as a `README.md`, stay.
-    """
+    """Yield a directory that becomes a preset when the block succeeds."""
+    # A save replaces all files of an earlier save of the same part: a task replaces the
+    # whole preset, whatever the names of its weights files. Separate parts, such as a
+    # tokenizer and a backbone, can share a directory, but a part that belongs to
+    # another cannot be replaced alone: a backbone saved over a task would get the
+    # task's old head. Files that no save writes, such as a `README.md`, stay.
     with atomic_directory(target, _plan) as temporary:
         yield temporary
 
@@ -84,19 +81,18 @@ def _plan(written: Path, target: Path) -> Callable[[str], bool]:
 def _check_ours(target: Path, part: str) -> None:
     """Raise if files have a part's names, but belong to something else."""
     config = target / _PARTS[part][0]
+    files = ", ".join(map(str, _files_of(part, target)))
     try:
         name = read_json(config).get("registered_name")
     except FileNotFoundError:
         name = None
     except (OSError, ValueError) as error:
-        files = ", ".join(map(str, _files_of(part, target)))
         raise ValueError(
             f"{config} cannot be read, and files that a preset would replace may "
             f"belong to something else: {files}. Remove these files to save here, or "
             "save into another directory."
         ) from error
     if not isinstance(name, str) or name.startswith(("keras_hub>", "keras_nlp>")):
-        files = ", ".join(map(str, _files_of(part, target)))
         raise ValueError(
             f"{target} has files that a preset would replace, but that keras_albert "
             f"did not save as a complete preset: {files}. Save into another directory, "

@@ -44,13 +44,7 @@ _OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 
 
 class StoredTensor(NamedTuple):
-    """A tensor of a checkpoint.
-
-    Attributes:
-        key: string. Its name in the file.
-        stored_shape: Tuple of int. Its shape there.
-        shape: Tuple of int. Its shape in google-research.
-    """
+    """A tensor of a checkpoint: its name and shape there, and in google-research."""
 
     key: str
     stored_shape: tuple[int, ...]
@@ -106,14 +100,6 @@ def read_tensors(prefix: Path, wanted: Callable[[str], bool]) -> dict[str, Array
             for name, tensor in found.items()
             if wanted(name)
         }
-
-
-def read_scalar(prefix: Path, key: str) -> Any:
-    """Return a single value of a checkpoint; `None` if there is none of that name."""
-    with _reading(prefix) as reader:
-        if reader.get_variable_to_shape_map().get(key) != []:
-            return None
-        return reader.get_tensor(key)
 
 
 def write_tensors(prefix: Path, tensors: Mapping[str, Array]) -> None:
@@ -205,20 +191,9 @@ def saved_model_config(directory: Path) -> dict[str, Any] | None:
     layers = 0
     while f"{_BERT.format(layers)}/{_BERT_PARTS[0]}" in found:
         layers += 1
-    return config | {"num_hidden_layers": layers or _count_layers(path)}
-
-
-def saved_model_lowercases(directory: Path) -> bool | None:
-    """Return whether a SavedModel says that texts are lowercased; `None` if not."""
-    prefix = find_checkpoint(directory)
-    if prefix is None or not (directory / SAVED_MODEL).is_file():
-        return None
-    stated = read_scalar(prefix, _LOWERCASES)
-    return None if stated is None else bool(stated)
-
-
-def _count_layers(path: Path) -> int:
-    """Return the number of layers that share their weights, by their outputs."""
+    if layers:
+        return config | {"num_hidden_layers": layers}
+    # Layers that share their weights are counted by their outputs.
     from tensorflow.core.protobuf import (  # noqa: PLC0415  (slow to import)
         saved_model_pb2,
     )
@@ -235,4 +210,15 @@ def _count_layers(path: Path) -> int:
             "is unknown. Write an `albert_config.json` with `num_hidden_layers` and "
             "the other sizes beside it."
         )
-    return len(sequences) - 1
+    return config | {"num_hidden_layers": len(sequences) - 1}
+
+
+def saved_model_lowercases(directory: Path) -> bool | None:
+    """Return whether a SavedModel says that texts are lowercased; `None` if not."""
+    prefix = find_checkpoint(directory)
+    if prefix is None or not (directory / SAVED_MODEL).is_file():
+        return None
+    with _reading(prefix) as reader:
+        if reader.get_variable_to_shape_map().get(_LOWERCASES) != []:
+            return None
+        return bool(reader.get_tensor(_LOWERCASES))

@@ -18,7 +18,6 @@ class ClassifierGraph(OnnxTask):
         self.depths: Any = None
 
     def run(self, ids: dict[str, Any]) -> Any:
-        """Compute the outputs of `predict`."""
         if self.early is not None:
             outputs, self.depths = run_early(self.builder, self.task, ids, self.early)
             return outputs
@@ -26,14 +25,13 @@ class ClassifierGraph(OnnxTask):
         return self.builder.dense(self.task.output_dense, pooled, keep_float=True)
 
     def answer_tokens(self, outputs: Any) -> None:
-        """Add the numeric outputs."""
         self._answer(outputs)
 
     def answer_texts(self, *columns: Any) -> None:
-        """Add the numeric outputs and the class name."""
         index = self._answer(self.run(self.pack(*columns)))
         if index is not None:
-            self.builder.output("label", self.name_of(index), "batch")
+            names = self.builder.constant(self.task.class_names, "labels")
+            self.builder.output("label", self.op.Gather(names, index), "batch")
 
     def _answer(self, outputs: Any) -> Any:
         builder, classes = self.builder, self.task.num_classes

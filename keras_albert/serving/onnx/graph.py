@@ -14,9 +14,6 @@ from keras_albert.tasks.inputs.preprocessed_inputs import ID_NAMES
 class OnnxTask:
     """A task as an ONNX graph, with ids or texts as inputs."""
 
-    # Subclasses define what the model computes (`run`), the outputs (`answer_tokens`,
-    # `answer_texts`), and the inputs of strings (`text_axes`).
-
     # The inputs of strings, each with its axes after the batch.
     text_axes: ClassVar[dict[str, tuple[str, ...]]] = {"text": ()}
 
@@ -79,12 +76,6 @@ class OnnxTask:
         most, place = (self.op.Squeeze(x, [-1]) for x in (most, place))
         return most, self.builder.cast(place, "int32")
 
-    def name_of(self, index: Any) -> Any:
-        """Return the names of classes by index."""
-        return self.op.Gather(
-            self.builder.constant(self.task.class_names, "labels"), index
-        )
-
 
 class OnnxWindows:
     """`OverlappingWindows` in ONNX operations."""
@@ -115,8 +106,8 @@ class OnnxWindows:
 
         begins, following = begin(number), op.Add(number, 1)
         self.pieces = Pieces(pieces.ids, begins, kept)
-        is_first, is_last = op.Equal(number, 0), op.Equal(following, counts)
-        self._owned_from = op.Where(is_first, begins, border(number))
+        self._owned_from = op.Where(op.Equal(number, 0), begins, border(number))
+        is_last = op.Equal(following, counts)
         self._owned_to = op.Where(is_last, op.Add(begins, kept), border(following))
 
     def places(self, offsets: Any, length: Any) -> tuple[Any, Any]:
@@ -139,8 +130,8 @@ def run_windows(graph: Any, ids: dict[str, Any]) -> Any:
     """Return the results of a task's `run` for many rows, computed in batches."""
     op, builder = graph.op, graph.builder
     rows = builder.size(ids["token_ids"], 0)
-    turns = op.Max(_divide_up(op, rows, WINDOWS_AT_ONCE), 1)
-    at_once = _divide_up(op, rows, turns)
+    turns = op.Max(op.Div(op.Add(rows, WINDOWS_AT_ONCE - 1), WINDOWS_AT_ONCE), 1)
+    at_once = op.Div(op.Sub(op.Add(rows, turns), 1), turns)
     count = op.Mul(turns, at_once)
     # The last row is repeated to fill the last batch.
     row = op.Min(op.Range(0, op.Squeeze(count), 1), op.Sub(rows, 1))
@@ -166,8 +157,3 @@ def run_windows(graph: Any, ids: dict[str, Any]) -> Any:
 
     found = [found] if len(values) == 1 else found
     return keras.tree.pack_sequence_as(outputs, [join(value) for value in found])
-
-
-def _divide_up(op: Any, number: Any, by: Any) -> Any:
-    """Divide integers and round up."""
-    return op.Div(op.Sub(op.Add(number, by), 1), by)

@@ -14,11 +14,9 @@ class MaskedLMGraph(OnnxTask):
     """The graph of an `AlbertMaskedLM`."""
 
     def token_axes(self) -> dict[str, tuple[str, ...]]:
-        """Add `mask_positions`."""
         return {**super().token_axes(), "mask_positions": ("batch", "slots")}
 
     def run(self, ids: dict[str, Any]) -> Any:
-        """Compute the outputs of `predict`."""
         return self.score_positions(self.encode(ids), ids["mask_positions"])
 
     def score_positions(self, sequence: Any, positions: Any) -> Any:
@@ -33,7 +31,6 @@ class MaskedLMGraph(OnnxTask):
         return op.Add(scores, builder.weight(head.output_bias))
 
     def answer_tokens(self, outputs: Any) -> None:
-        """Add the output of logits."""
         size = self.task.backbone.vocabulary_size
         self.builder.output("logits", outputs, "batch", "slots", size)
 
@@ -82,7 +79,7 @@ def tokenize_masks(texts: OnnxText, *columns: Any) -> list[Pieces]:
     op, builder = texts.op, texts.builder
     tokenizer = texts.preprocessor.tokenizer
     mask = tokenizer.mask_token
-    rows = builder.join(columns, 0) if len(columns) > 1 else columns[0]
+    rows = op.Concat(*columns, axis=0)
     # An extra mask, removed below, because an empty string splits into no parts.
     parts, counts = op.StringSplit(
         op.StringConcat(rows, builder.string(mask)), delimiter=mask, _outputs=2
@@ -130,7 +127,6 @@ class PretrainerGraph(MaskedLMGraph):
     text_axes: ClassVar[dict[str, tuple[str, ...]]] = {"text": (), "text_pair": ()}
 
     def run(self, ids: dict[str, Any]) -> dict[str, Any]:
-        """Compute the outputs of `predict`."""
         sequence = self.encode(ids)
         return {
             "masked_lm": self.score_positions(sequence, ids["mask_positions"]),
@@ -143,15 +139,11 @@ class PretrainerGraph(MaskedLMGraph):
         return self.builder.dense(head, pooled, keep_float=True)
 
     def answer_tokens(self, outputs: dict[str, Any]) -> None:
-        """Add the outputs of logits."""
         size = self.task.backbone.vocabulary_size
-        logits = outputs["masked_lm"]
-        self.builder.output("masked_lm", logits, "batch", "slots", size)
-        order = outputs["sentence_order"]
-        self.builder.output("sentence_order", order, "batch", 2)
+        for name, *axes in (("masked_lm", "slots", size), ("sentence_order", 2)):
+            self.builder.output(name, outputs[name], "batch", *axes)
 
     def answer_texts(self, *columns: Any) -> None:
-        """Add the probability that the second text follows the first."""
         ids = self.pack_masks(*columns)
         logits = self._score_order(self.encode(ids), ids["padding_mask"])
         chances = self.op.Softmax(logits, axis=-1)

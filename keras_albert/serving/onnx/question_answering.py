@@ -18,7 +18,6 @@ class QuestionAnswererGraph(OnnxTask):
     text_axes: ClassVar[dict[str, tuple[str, ...]]] = {"question": (), "context": ()}
 
     def run(self, ids: dict[str, Any]) -> dict[str, Any]:
-        """Compute the outputs of `predict`."""
         op, task = self.op, self.task
         sequence, mask = self.encode(ids), self._span_mask(ids)
         if task.head == "conditional":
@@ -76,7 +75,6 @@ class QuestionAnswererGraph(OnnxTask):
         return op.Gather(order, rank, axis=1)
 
     def answer_tokens(self, outputs: dict[str, Any]) -> None:
-        """Add the outputs of logits."""
         is_conditional = self.task.head == "conditional"
         starts = (self.task.start_n_top,) if is_conditional else ()
         self.builder.output("start_logits", outputs["start_logits"], "batch", "length")
@@ -87,11 +85,10 @@ class QuestionAnswererGraph(OnnxTask):
             self.builder.output("answerability", logit, "batch", 1)
 
     def answer_texts(self, *columns: Any) -> None:
-        """Find the answers, and add their outputs."""
         op, builder, texts = self.op, self.builder, self.texts
         questions, contexts = columns
         # All texts in one column, so that the graph contains the vocabulary once.
-        both = builder.join(columns, 0)
+        both = op.Concat(*columns, axis=0)
         (pieces,) = texts.tokenize(both)
         characters = OnnxCharacters(texts, both)
         first, last = characters.spans(pieces)

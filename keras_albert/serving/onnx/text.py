@@ -57,7 +57,7 @@ class OnnxText:
 
     def tokenize(self, *columns: Any) -> list[Pieces]:
         """Tokenize columns of texts at once."""
-        texts = self.builder.join(columns, 0) if len(columns) > 1 else columns[0]
+        texts = self.op.Concat(*columns, axis=0)
         vocabulary = self.preprocessor.tokenizer.vocabulary
         is_words = isinstance(vocabulary, WordPieceVocabulary)
         tokenize = self._word_piece if is_words else self._sentence_piece
@@ -66,9 +66,7 @@ class OnnxText:
     def _word_piece(self, texts: Any, vocabulary: Vocabulary) -> Pieces:
         op = self.op
         ids, starts, ends, rows = OnnxWordPiece(self, vocabulary).tokenize(texts)
-        lengths = op.Expand([0], self.builder.size(texts, 0))
-        ones = op.Add(op.Mul(rows, 0), 1)
-        lengths = op.ScatterElements(lengths, rows, ones, reduction="add")
+        lengths = self.count(rows, texts)
         begins = op.CumSum(lengths, 0, exclusive=1)
         return Pieces(ids, begins, lengths, starts, ends)
 
@@ -124,6 +122,13 @@ class OnnxText:
             found.append(replace(pieces, begins=begins, lengths=lengths))
             first = last
         return found
+
+    def count(self, rows: Any, column: Any, values: Any = None) -> Any:
+        """Count the items of each text, or add up their values."""
+        op = self.op
+        values = op.Add(op.Mul(rows, 0), 1) if values is None else values
+        zeros = op.Expand([0], self.builder.size(column, 0))
+        return op.ScatterElements(zeros, rows, values, reduction="add")
 
     def positions(self, values: Any) -> Any:
         """Return the indices of values `(n,)`."""

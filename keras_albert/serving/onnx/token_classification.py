@@ -15,12 +15,10 @@ class TokenClassifierGraph(OnnxTask):
     """The graph of an `AlbertTokenClassifier`."""
 
     def run(self, ids: dict[str, Any]) -> Any:
-        """Compute the outputs of `predict`."""
         sequence = self.encode(ids)
         return self.builder.dense(self.task.output_dense, sequence, keep_float=True)
 
     def answer_tokens(self, outputs: Any) -> None:
-        """Add the numeric outputs."""
         axes = ("batch", "length")
         probabilities = self.op.Softmax(outputs, axis=-1)
         score, index = self.largest(probabilities)
@@ -30,7 +28,6 @@ class TokenClassifierGraph(OnnxTask):
         self.builder.output("index", index, *axes)
 
     def answer_texts(self, *columns: Any) -> None:
-        """Find the entities, and add their outputs."""
         op, builder, texts = self.op, self.builder, self.texts
         words, starts, ends, rows = split_words(texts, columns[0])
         (pieces,) = texts.tokenize(words)
@@ -73,7 +70,7 @@ class TokenClassifierGraph(OnnxTask):
             op.ScatterElements(zeros, number, x, reduction="add") for x in (score, ones)
         )
         characters = OnnxCharacters(texts, columns[0])
-        counts = self._count(rows, columns[0])
+        counts = texts.count(rows, columns[0])
         places = (
             characters.in_text(rows, characters.at_bytes(rows, x))
             for x in (firsts, ends)
@@ -95,17 +92,10 @@ class TokenClassifierGraph(OnnxTask):
         """Return all values but the last, and all but the first."""
         return self.op.Slice(values, [0], [-1]), self.op.Slice(values, [1], [2**31])
 
-    def _count(self, rows: Any, column: Any, values: Any = None) -> Any:
-        """Count the items of each text, or add up their values."""
-        op = self.op
-        values = op.Add(op.Mul(rows, 0), 1) if values is None else values
-        zeros = op.Expand([0], self.builder.size(column, 0))
-        return op.ScatterElements(zeros, rows, values, reduction="add")
-
     def _score_words(self, pieces: Pieces, rows: Any, column: Any) -> Any:
         """Run windows of pieces and merge them to words, as `TaggedDocuments` does."""
         op, builder, preprocessor = self.op, self.builder, self.task.preprocessor
-        lengths = self._count(rows, column, pieces.lengths)
+        lengths = self.texts.count(rows, column, pieces.lengths)
         documents = Pieces(pieces.ids, op.CumSum(lengths, 0, exclusive=1), lengths)
         room = preprocessor.max_length - 2
         stride = window_stride(preprocessor.stride, room)

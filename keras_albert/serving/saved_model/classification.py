@@ -17,7 +17,6 @@ class ClassifierGraph(TaskGraph):
     """Serves an `AlbertClassifier`: `text`, or `text` and `text_pair`, to classes."""
 
     def signatures(self) -> dict[str, Any]:
-        """Return the served functions by name."""
         served = {
             "serving_default": text_signature(lambda text: self._run(self.pack(text))),
             "serve_pair": text_signature(

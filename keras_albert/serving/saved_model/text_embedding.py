@@ -15,7 +15,6 @@ class TextEmbedderGraph(TaskGraph):
     """Serves an `AlbertTextEmbedder`: `text` to `embedding`, `(batch, width)`."""
 
     def signatures(self) -> dict[str, Any]:
-        """Return the served functions by name."""
 
         def serve_pair(text: Any, text_pair: Any) -> dict[str, Any]:
             # Each text is embedded independently, in a separate row.

@@ -21,14 +21,8 @@ from keras_albert.text.packing import join_in_graph, window_stride
 from keras_albert.text.tag_schemes import OUTSIDE, Span, spans_to_tags
 from keras_albert.text.tasks.token_classification import JOINER, character_kinds
 
-_MARK, _UNSPACED, _LETTER, _FLAG, _SIGN = (1 << bit for bit in range(5))
-_KINDS = {
-    "mark": _MARK,
-    "unspaced": _UNSPACED,
-    "letter": _LETTER,
-    "flag": _FLAG,
-    "sign": _SIGN,
-}
+_KINDS = {name: 1 << bit for bit, name in enumerate(character_kinds())}
+_MARK, _UNSPACED, _LETTER, _FLAG, _SIGN = _KINDS.values()
 
 
 class WordTensors(NamedTuple):
@@ -133,7 +127,6 @@ class TokenClassifierGraph(TaskGraph):
     # It returns what `tag` and `predict_tags` do, from the same words and windows.
 
     def signatures(self) -> dict[str, Any]:
-        """Return the served functions by name."""
 
         def serve_text(text: Any) -> dict[str, Any]:
             words = find_words(text)

@@ -195,8 +195,7 @@ class AlbertTokenizer(PresetMixin, keras_hub.tokenizers.Tokenizer):
 
     def save_assets(self, dir_path: str) -> None:
         """Write the vocabulary of a preset or a `.keras` file to a directory."""
-        vocabulary = self.vocabulary
-        Path(dir_path, vocabulary.asset).write_bytes(vocabulary.contents())
+        Path(dir_path, self.vocabulary.asset).write_bytes(self.vocabulary.contents())
 
     def load_assets(self, dir_path: str) -> None:
         """Load the vocabulary of a preset or a `.keras` file."""
@@ -334,9 +333,7 @@ class AlbertTokenizer(PresetMixin, keras_hub.tokenizers.Tokenizer):
         if is_in_graph():
             texts = check_graph_text(inputs)
             graph, tokenizer = self._graph()
-            tokens: tuple[Any, Any, Any]
-            tokens = graph.graph_tokens_with_offsets(tokenizer, texts)
-            return tokens
+            return graph.graph_tokens_with_offsets(tokenizer, texts)  # type: ignore[no-any-return]
         rows, batched = (inputs, True) if checked else to_text_rows(inputs)
         found = self.vocabulary.encode_with_offsets(rows)
         if not batched:
