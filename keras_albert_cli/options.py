@@ -3,6 +3,7 @@
 import argparse
 import re
 from collections.abc import Mapping, Sequence
+from itertools import groupby
 from pathlib import Path
 from runpy import run_path
 from typing import Any
@@ -473,11 +474,9 @@ Log in before, with `hf auth login` or the variable HF_TOKEN.
 def build_parser() -> tuple[Parser, dict[str, Parser]]:
     """Build the parser of the command line."""
     listed = ""
-    for group in dict.fromkeys(command.group for command in COMMANDS.values()):
-        listed += f"\n{group}:\n"
-        for name, command in COMMANDS.items():
-            if command.group == group:
-                listed += f"  {name:<10}{command.summary}\n"
+    for group, commands_in in groupby(COMMANDS.items(), lambda each: each[1].group):
+        lines = [f"  {name:<10}{command.summary}\n" for name, command in commands_in]
+        listed += f"\n{group}:\n{''.join(lines)}"
     parser = Parser(
         prog="keras-albert",
         description=f"ALBERT on Keras 3, from raw text to a served model.\n{listed}",

@@ -71,7 +71,13 @@ def _run(arguments: argparse.Namespace, folder: RunFolder) -> None:
     if arguments.student is None:
         student = compress(teacher, **sizes, seed=arguments.seed)
     else:
-        student = _load_student(arguments.student, teacher, arguments.precision)
+        directory, dtype = local_directory(arguments.student), arguments.precision
+        if directory and class_of(open_checkpoint(directory)) is type(teacher):
+            student = load_task(arguments.student, dtype=dtype)
+        else:
+            # With the head of the teacher, since it has none of its kind.
+            backbone = AlbertBackbone.from_preset(arguments.student, dtype=dtype)
+            student = with_backbone(teacher, backbone)
     judge: Any = None
     data: dict[str, Any] = {}
     if texts:
@@ -108,14 +114,6 @@ def _run(arguments: argparse.Namespace, folder: RunFolder) -> None:
         )
         measured["compressed"] = measure(student, judge)
     _finish(arguments, folder, student, measured, rows, console)
-
-
-def _load_student(preset: str, teacher: AlbertTask, dtype: Any) -> Any:
-    """Load a small model, with the head of the teacher if it has none of its kind."""
-    directory = local_directory(preset)
-    if directory and class_of(open_checkpoint(directory)) is type(teacher):
-        return load_task(preset, dtype=dtype)
-    return with_backbone(teacher, AlbertBackbone.from_preset(preset, dtype=dtype))
 
 
 def read_texts(paths: Sequence[Path]) -> list[str]:

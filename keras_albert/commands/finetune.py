@@ -1,7 +1,6 @@
 """`keras-albert finetune`: fine-tunes a model on a user's files."""
 
 import argparse
-from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
@@ -31,7 +30,6 @@ from keras_albert.layers.transformer_block import DENSE_LAYERS
 from keras_albert.presets.base_preset import open_whole
 from keras_albert.tasks.base.task import AlbertTask
 from keras_albert.tasks.inputs.batch_padding import take_rows
-from keras_albert.tasks.inputs.batches import LengthBatches
 from keras_albert.tasks.inputs.model_input import as_dataset, make_batches
 from keras_albert.tasks.inputs.tables import RawData
 from keras_albert.tasks.optimizers import default_learning_rate, default_optimizer
@@ -56,12 +54,8 @@ from keras_albert.utils.environment import versions
 
 # The model without a preset; trains in minutes on a CPU.
 SMALL: dict[str, Any] = {
-    "num_layers": 3,
-    "num_heads": 4,
-    "embedding_dim": 64,
-    "hidden_dim": 128,
-    "intermediate_dim": 512,
-    "dropout": 0.2,
+    **{"num_layers": 3, "num_heads": 4, "embedding_dim": 64},
+    **{"hidden_dim": 128, "intermediate_dim": 512, "dropout": 0.2},
 }
 
 _MAX_LENGTH = 128
@@ -76,8 +70,7 @@ def build_task(
     except ValueError as error:
         # The name in Python is not that of the option.
         text = str(error).replace("max_sequence_length=", "--max-length ")
-        text = text.replace("max_sequence_length", "--max-length")
-        raise ValueError(text) from error
+        raise ValueError(text.replace("max_sequence_length", "--max-length")) from error
     if arguments.lora is not None:
         task.backbone.enable_lora(arguments.lora, DENSE_LAYERS, train_vectors=True)
     return task
@@ -173,7 +166,14 @@ def train_task(
         optimizer = default_optimizer(rate, steps)
     task.compile(optimizer=optimizer)
     optimizer.build(task.trainable_variables)
-    read = _reader(task, batches)
+    # A thread reads ahead, possibly into the next epoch.
+    of_epoch = lru_cache(maxsize=2)(batches.of_epoch)
+
+    def read(number: int) -> Batch:
+        """Return this process' rows of a batch, by its number in the run."""
+        epoch, index = divmod(number, len(batches))
+        return take_rows(task, of_epoch(epoch)[index])
+
     with StopSignals() as stop:
         recorder = TrainingRecorder(
             folder,
@@ -199,18 +199,6 @@ def train_task(
         quiet = {} if devices.is_chief else {"verbose": 0}
         resumable_fit(task, recorder, read, validation_data=held_out, **quiet)
     return recorder
-
-
-def _reader(task: AlbertTask, batches: LengthBatches) -> Callable[[int], Batch]:
-    """Return a function from the number of a batch in the run to this process' rows."""
-    # A thread reads ahead, possibly into the next epoch.
-    of_epoch = lru_cache(maxsize=2)(batches.of_epoch)
-
-    def read(number: int) -> Batch:
-        epoch, index = divmod(number, len(batches))
-        return take_rows(task, of_epoch(epoch)[index])
-
-    return read
 
 
 _SAME_FILES = (
@@ -250,7 +238,12 @@ def _run(
     keras.utils.set_random_seed(arguments.seed)
     with devices.scope():
         task = build_task(known, train, arguments)
-        identity = _identity(arguments, task)
+        # Backends differ in the last bits of results.
+        identity = _given(arguments) | {
+            "vocabulary": digest(task.preprocessor.tokenizer.proto),
+            "backbone": digest(config_without_name(task.backbone)),
+            "backend": keras.config.backend(),
+        }
         if devices.processes is not None:
             devices.processes.check_same({"model": identity}, _SAME_FILES)
         checkpoint = folder.open(identity)
@@ -300,24 +293,10 @@ def _finish(
 
 def _given(arguments: argparse.Namespace) -> dict[str, Any]:
     """Return what determines the result of a run."""
-    options = {
-        name: value
-        for name, value in vars(arguments).items()
-        if name not in _NOT_COMPARED
-    }
-    return options | {
-        "training file": digest(arguments.train),
-        "dev file": digest(arguments.dev),
-    }
-
-
-def _identity(arguments: argparse.Namespace, task: AlbertTask) -> dict[str, Any]:
-    """Describe a run, to recognize it: backends differ in the last bits of results."""
-    return _given(arguments) | {
-        "vocabulary": digest(task.preprocessor.tokenizer.proto),
-        "backbone": digest(config_without_name(task.backbone)),
-        "backend": keras.config.backend(),
-    }
+    given = vars(arguments).items()
+    options = {name: value for name, value in given if name not in _NOT_COMPARED}
+    files = {"training file": arguments.train, "dev file": arguments.dev}
+    return options | {name: digest(path) for name, path in files.items()}
 
 
 def _show(console: Console, report: Report) -> None:

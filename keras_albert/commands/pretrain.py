@@ -43,7 +43,13 @@ def run_prepare(arguments: argparse.Namespace) -> None:
         bar = progress_bar(Console(file=stderr), arguments.quiet)
         with bar, beam_output(arguments.output) as output:
             metadata = _prepare(arguments, output, console, bar)
-    _show_counters(console, metadata)
+    table = Table("counted", "number")
+    table.columns[1].justify = "right"
+    for name, count in metadata.counters.items():
+        table.add_row(name, f"{count:,}")
+    console.print(table)
+    for path in metadata.broken_files:
+        console.print(f"damaged, read up to the damage: {path}", soft_wrap=True)
     seconds = time.perf_counter() - start
     console.print(f"{arguments.output}: {seconds:,.0f} s", highlight=False)
 
@@ -68,7 +74,16 @@ def progress_bar(console: Console, quiet: bool) -> Progress:
 def _prepare(
     arguments: argparse.Namespace, output: str, console: Console, bar: Progress
 ) -> PreparedMetadata:
-    options = _pipeline_options(arguments)
+    options: Any = None
+    if arguments.beam is not None:
+        from apache_beam.options.pipeline_options import (  # noqa: PLC0415
+            PipelineOptions,
+        )
+
+        options = PipelineOptions(shlex.split(arguments.beam))
+    elif arguments.workers > 1:
+        options = {"direct_num_workers": arguments.workers}
+        options["direct_running_mode"] = "multi_processing"
     return prepare_examples(
         arguments.inputs,
         output,
@@ -122,31 +137,6 @@ def _vocabulary(
     )
 
 
-def _pipeline_options(arguments: argparse.Namespace) -> Any:
-    if arguments.beam is not None:
-        from apache_beam.options.pipeline_options import (  # noqa: PLC0415
-            PipelineOptions,
-        )
-
-        return PipelineOptions(shlex.split(arguments.beam))
-    if arguments.workers == 1:
-        return None
-    return {
-        "direct_num_workers": arguments.workers,
-        "direct_running_mode": "multi_processing",
-    }
-
-
-def _show_counters(console: Console, metadata: PreparedMetadata) -> None:
-    table = Table("counted", "number")
-    table.columns[1].justify = "right"
-    for name, count in metadata.counters.items():
-        table.add_row(name, f"{count:,}")
-    console.print(table)
-    for path in metadata.broken_files:
-        console.print(f"damaged, read up to the damage: {path}", soft_wrap=True)
-
-
 def run_pretrain(arguments: argparse.Namespace) -> None:
     """Run the command."""
     console = plain_console()
@@ -161,10 +151,7 @@ def run_pretrain(arguments: argparse.Namespace) -> None:
     except KeyboardInterrupt as stop:
         stop.add_note(RESUME)
         raise
-    _show(console, scores, config.output.rstrip("/"))
-
-
-def _show(console: Console, scores: dict[str, float], output: str) -> None:
+    output = config.output.rstrip("/")
     path = f"{output}/report.json"
     baselines = read_json(fetch(path))["baselines"]
     table = Table("metric", "held out", "without reading")

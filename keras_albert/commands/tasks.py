@@ -4,10 +4,10 @@ import argparse
 import difflib
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -100,13 +100,15 @@ def _read_labelled(
     find = table.require if needs_pair else table.find
     second = find("text_pair", arguments.text_pair_column)
     label = table.require(target, arguments.label_column)
-    columns = [table.texts(name) for name in (first, second) if name is not None]
+    columns = [
+        table.read(name, "a text") for name in (first, second) if name is not None
+    ]
     description = describe(table, [("text", first), ("pair", second), (target, label)])
     if target == "score":
-        y: Any = table.numbers(label)
+        y: Any = table.read(label, "a number")
         head: dict[str, Any] = {"num_classes": 1}
     else:
-        y = table.labels(label)
+        y = table.read(label, "a label")
         names = sorted(set(y))
         head = {"labels": names}
         description += f"; {len(names)} classes: {', '.join(names[:20])}"
@@ -207,7 +209,7 @@ def read_texts(path: Path, arguments: argparse.Namespace) -> Dataset:
     if kind_of(path) in TABLES:
         table = read_table(path, arguments.limit)
         column = table.require("text", arguments.text_column)
-        texts = table.texts(column)
+        texts = table.read(column, "a text")
         description = describe(table, [("text", column)])
     else:
         rows = FileRows(path, (kind_of(path),))
@@ -221,18 +223,14 @@ def read_texts(path: Path, arguments: argparse.Namespace) -> Dataset:
 
 def report_masks(task: AlbertTask, data: Dataset) -> Report:
     """Judge a masked language model."""
-    scores = _evaluate(task, data)
+    scores = report_scores(task, data).scores
     return Report(scores | {"perplexity": math.exp(min(scores["loss"], 100.0))})
-
-
-def _evaluate(task: AlbertTask, data: Dataset) -> dict[str, float]:
-    scores = task.evaluate(data.x, data.y, verbose=0, return_dict=True)
-    return {name: float(value) for name, value in scores.items()}
 
 
 def report_scores(task: AlbertTask, data: Dataset) -> Report:
     """Judge a model by its metrics."""
-    return Report(_evaluate(task, data))
+    scores = task.evaluate(data.x, data.y, verbose=0, return_dict=True)
+    return Report({name: float(value) for name, value in scores.items()})
 
 
 def read_multiple_choice(path: Path, arguments: argparse.Namespace) -> Dataset:
@@ -243,11 +241,11 @@ def read_multiple_choice(path: Path, arguments: argparse.Namespace) -> Dataset:
     answer = table.require("answer", arguments.label_column)
     choices = table.find("choices")
     if choices is not None:
-        options = table.lists(choices)
+        options = table.read(choices, "a list of texts")
     else:
         # Tables have a column for each choice: choice0, choice1, ..., or A, B, ...
         names = choice_columns_of(table.columns)
-        columns = [table.texts(name) for name in names]
+        columns = [table.read(name, "a text") for name in names]
         options = [
             read_choices(row, table.where(number))
             for number, row in enumerate(zip(*columns, strict=True))
@@ -255,7 +253,9 @@ def read_multiple_choice(path: Path, arguments: argparse.Namespace) -> Dataset:
         choices = ", ".join(names)
         if not names:
             table.require("choices")
-    texts = [table.texts(name) for name in (context, question) if name is not None]
+    texts = [
+        table.read(name, "a text") for name in (context, question) if name is not None
+    ]
     roles = [("context", context), ("question", question), ("choices", choices)]
     return Dataset(
         x=(*texts, options),
@@ -267,14 +267,13 @@ def read_multiple_choice(path: Path, arguments: argparse.Namespace) -> Dataset:
 
 def _read_answers(table: Table, name: str, options: list[list[str]]) -> list[int]:
     """Read answers that are numbers or letters, from a table or JSON."""
-    values = [
-        int(value) if isinstance(value, str) and _NUMBER.fullmatch(value) else value
-        for value in table.columns[name]
-    ]
-    values = [v.strip() if isinstance(v, str) else v for v in values]
     answers = []
     # One by one, as the message is to name the line.
-    for row, (value, choices) in enumerate(zip(values, options, strict=True)):
+    pairs = zip(table.columns[name], options, strict=True)
+    for row, (value, choices) in enumerate(pairs):
+        if isinstance(value, str):
+            is_number = _NUMBER.fullmatch(value)
+            value = int(value) if is_number else value.strip()  # noqa: PLW2901
         try:
             answer = encode_answers([value])
             check_answers(answer, np.array([len(choices)]))
@@ -289,15 +288,11 @@ def read_questions(path: Path, arguments: argparse.Namespace) -> Dataset:
     """Read a file in SQuAD's format."""
     file = read_squad(path).take(slice(arguments.limit))
 
-    def texts() -> Iterator[str]:
-        yield from file.questions
-        yield from dict.fromkeys(file.contexts)
-
     empty = sum(not answer["text"] for answer in file.answers)
     return Dataset(
         x=file.x,
         y=file.answers,
-        texts=texts,
+        texts=lambda: chain(file.questions, dict.fromkeys(file.contexts)),
         description=f"{path}: {len(file.ids):,} questions, {empty:,} without an answer",
         # Only the conditional head can predict that there is no answer.
         head={"head": "conditional" if empty else "independent"},
@@ -356,9 +351,14 @@ def read_tags(path: Path, arguments: argparse.Namespace) -> Dataset:
         table = read_table(path, arguments.limit)
         words = table.require("words", arguments.text_column)
         tags = table.require("tags", arguments.label_column)
-        x, y = table.lists(words), table.label_lists(tags)
+        x, y = (
+            table.read(words, "a list of texts"),
+            table.read(tags, "a list of labels"),
+        )
         description = describe(table, [("words", words), ("tags", tags)])
-        where = partial(_place_in_table, table, y)
+        where = lambda tag: table.where(  # noqa: E731
+            next(number for number, row in enumerate(y) if tag in row)
+        )
     else:
         x, y = (rows[: arguments.limit] for rows in read_conll(path))
         description = f"{path}: {len(x):,} texts, {sum(map(len, x)):,} words"
@@ -385,10 +385,6 @@ def _check_words(path: Path, words: list[list[str]], tags: list[list[str]]) -> N
             "table does. Token classification reads CoNLL, a word and its tag on each "
             "line without a header, or JSON lines with words and tags."
         )
-
-
-def _place_in_table(table: Table, tags: list[list[str]], tag: str) -> str:
-    return table.where(next(n for n, row in enumerate(tags) if tag in row))
 
 
 def _place_in_conll(path: Path, tag: str) -> str:
@@ -443,15 +439,13 @@ def tag(task: AlbertTask, columns: Columns, batch_size: int) -> list[Answer]:
 def answer(task: AlbertTask, columns: Columns, batch_size: int) -> list[Answer]:
     """Find answers."""
     texts = columns["question"], columns["context"]
-    answers: list[Answer] = task.answer(*texts, batch_size=batch_size)
-    return answers
+    return list(task.answer(*texts, batch_size=batch_size))
 
 
 def choose(task: AlbertTask, columns: Columns, batch_size: int) -> list[Answer]:
     """Choose among choices."""
     texts = columns.get("context"), columns["question"], columns["choices"]
-    answers: list[Answer] = task.choose(*texts, batch_size=batch_size)
-    return answers
+    return list(task.choose(*texts, batch_size=batch_size))
 
 
 def embed(task: AlbertTask, columns: Columns, batch_size: int) -> list[Answer]:

@@ -1,6 +1,7 @@
 """The model of a run: its start, its loss, its optimizer and its depths."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import keras
@@ -41,13 +42,8 @@ def build_pretrainer(
         **backbone,
     }
     model = AlbertBackbone(**arguments)
-    masks: dict[str, Any] = {
-        "mask_selection_rate": config.masked,
-        "mask_token_rate": config.mask_token,
-        "random_token_rate": config.random_token,
-        "max_ngram": config.max_ngram,
-        "max_sequence_length": model.max_sequence_length,
-    }
+    masks = asdict(config.masking_rates)
+    masks["max_sequence_length"] = model.max_sequence_length
     if config.second_task == "none":
         return AlbertMaskedLM(model, AlbertMaskedLMPreprocessor(tokenizer, **masks))
     return AlbertPretrainer(model, AlbertPretrainerPreprocessor(tokenizer, **masks))

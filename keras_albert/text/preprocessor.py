@@ -21,6 +21,7 @@ from keras_albert.text.reading import (
     text_columns,
 )
 from keras_albert.text.tokenizer.albert_tokenizer import AlbertTokenizer
+from keras_albert.text.tokenizer.token_rows import TokenRows
 from keras_albert.types import Lengths, Mode
 from keras_albert.utils.arguments import (
     MAX_TOKENS,
@@ -146,16 +147,17 @@ class AlbertPreprocessor(PresetMixin):
     @property
     def special_ids(self) -> SpecialIds:
         """The ids that packing adds."""
-        tokenizer = self.tokenizer
-        return SpecialIds(
-            cls=tokenizer.cls_token_id,
-            sep=tokenizer.sep_token_id,
-            pad=tokenizer.pad_token_id,
-        )
+        own = self.tokenizer
+        return SpecialIds(own.cls_token_id, own.sep_token_id, own.pad_token_id)
 
     def columns(self, x: Any) -> TextBatch:
         """Read raw input into columns with one entry per example."""
         return x if isinstance(x, TextBatch) else TextBatch(*self.read_input(x))
+
+    def tokenize_columns(self, columns: Any) -> tuple[TokenRows, ...]:
+        """Tokenize columns that were read."""
+        tokenize = self.tokenizer.tokenize_rows
+        return tuple(tokenize(column, checked=True) for column in columns)
 
     def encode(
         self, x: Any, y: Any = None, sample_weight: Any = None

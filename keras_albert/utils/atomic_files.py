@@ -53,8 +53,8 @@ def temporary_directory(beside: Path) -> Iterator[Path]:
 def temporary_file(beside: Path) -> Iterator[Path]:
     """Create a hidden, empty file, and remove it when the block ends."""
 
-    def make(prefix: str, suffix: str, dir: Path) -> str:  # noqa: A002  (tempfile's)
-        handle, name = tempfile.mkstemp(prefix=prefix, suffix=suffix, dir=dir)
+    def make(**where: Any) -> str:
+        handle, name = tempfile.mkstemp(**where)
         os.close(handle)
         return name
 
@@ -214,14 +214,10 @@ def folders_above(path: Path) -> Iterator[None]:
 _OPEN: ContextVar[tuple[Path, ...]] = ContextVar("open_directories", default=())
 
 
-def _replaces_nothing(written: Path, target: Path) -> Callable[[str], bool]:
-    return lambda name: False
-
-
 @contextmanager
 def atomic_directory(
     target: str | os.PathLike[str],
-    plan: Callable[[Path, Path], Callable[[str], bool]] = _replaces_nothing,
+    plan: Callable[[Path, Path], Callable[[str], bool]] = lambda *_: lambda _: False,
 ) -> Iterator[Path]:
     """Yield a temporary directory that becomes `target` when the block succeeds."""
     # An existing target is swapped with it in one step, and keeps its files that the
@@ -239,7 +235,12 @@ def atomic_directory(
     if path in _OPEN.get():
         yield path
         return
-    _restore_former(path)
+    former = former_directory(path)
+    if former.is_dir():
+        if path.exists():
+            shutil.rmtree(former, ignore_errors=True)
+        else:
+            former.rename(path)
     _check_target(path)
     with folders_above(path), temporary_directory(path) as temporary:
         reset = _OPEN.set((*_OPEN.get(), temporary))
@@ -259,15 +260,6 @@ def former_directory(path: Path) -> Path:
     """Return a directory's name while it is replaced, where none can be swapped."""
     path = path.resolve()
     return path.parent / f".{path.name}.former.keras-albert"
-
-
-def _restore_former(path: Path) -> None:
-    former = former_directory(path)
-    if former.is_dir():
-        if path.exists():
-            shutil.rmtree(former, ignore_errors=True)
-        else:
-            former.rename(path)
 
 
 def _check_target(path: Path) -> None:
@@ -329,26 +321,17 @@ def _check_kinds(path: Path, written: Path) -> None:
 def _carry(source: Path, target: Path, drops: Callable[[str], bool]) -> None:
     """Link files of one directory into another, except dropped or existing names."""
 
+    def is_passed_over(name: Path) -> bool:
+        there = target / name
+        exists = os.path.lexists(there) and not there.is_dir()
+        return exists or drops(name.as_posix())
+
     def passed_over(directory: str, names: list[str]) -> list[str]:
         inside = Path(directory).relative_to(source)
-        return [
-            name
-            for name in names
-            if drops((inside / name).as_posix())
-            or (
-                os.path.lexists(target / inside / name)
-                and not (target / inside / name).is_dir()
-            )
-        ]
+        return [name for name in names if is_passed_over(inside / name)]
 
-    shutil.copytree(
-        source,
-        target,
-        symlinks=True,
-        ignore=passed_over,
-        copy_function=_link,
-        dirs_exist_ok=True,
-    )
+    how: Any = {"symlinks": True, "ignore": passed_over, "dirs_exist_ok": True}
+    shutil.copytree(source, target, copy_function=_link, **how)
 
 
 def _link(source: str, target: str) -> None:

@@ -27,7 +27,7 @@ def run_in_tensorflow(what: str, module: str, *arguments: str) -> None:
 
 
 def run_child(
-    python: Sequence[str], program: str, arguments: Sequence[str] = (), words: str = ""
+    python: Sequence[str], program: str, arguments: Sequence[str] = ()
 ) -> "subprocess.CompletedProcess[str]":
     """Run a Python program with TensorFlow that ends when this process ends."""
     package_parent = Path(__file__).resolve().parents[2]
@@ -57,7 +57,7 @@ def run_child(
         # A duplicate, because `communicate` closes the original.
         lifeline = os.dup(process.stdin.fileno())
         try:
-            output, errors = process.communicate(words)
+            output, errors = process.communicate()
         except BaseException:
             process.kill()
             raise

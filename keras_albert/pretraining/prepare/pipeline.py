@@ -136,7 +136,15 @@ def prepare_examples(
         ((4, 512), (4,))
     """
     patterns = [inputs] if isinstance(inputs, str | os.PathLike) else list(inputs)
-    _check(patterns, sequence_length, held_out, short_seq_prob, seed, part_size)
+    if not patterns:
+        raise ValueError("There are no inputs. Pass text files or globs.")
+    for name, rate in {"held_out": held_out, "short_seq_prob": short_seq_prob}.items():
+        if not 0 <= rate < 1:
+            msg = f"`{name}` must be from 0 to below 1. Received: {name}={rate}"
+            raise ValueError(msg)
+    check_at_least(8, sequence_length=sequence_length)
+    check_at_least(0, seed=seed)
+    check_positive(part_size=part_size)
     with beam_output(output) as place:
         make_directory(place)
         parts = find_parts([beam_path(pattern) for pattern in patterns], part_size)
@@ -168,23 +176,19 @@ def _read_vocabulary(vocabulary: str | os.PathLike[str] | bytes) -> bytes:
         path = os.fspath(vocabulary)
         filesystems = beam_filesystems()
         if os.path.isdir(path) or not filesystems.exists(path):
-            return _vocabulary_of_preset(path)
+            try:
+                return bytes(AlbertTokenizer.from_preset(path).proto)
+            except ValueError as error:
+                raise ValueError(
+                    f"There is no vocabulary at {path!r}, and no preset of that name "
+                    f"({error}) Train one with "
+                    "`keras_albert.pretraining.train_vocabulary_on`."
+                ) from error
         with filesystems.open(path) as stream:
             content = stream.read()
         source = split_pieces(content) if path.endswith(".txt") else content
     # With the text rules included, as workers and readers need it.
     proto: bytes = AlbertTokenizer(source).proto
-    return proto
-
-
-def _vocabulary_of_preset(preset: str) -> bytes:
-    try:
-        proto: bytes = AlbertTokenizer.from_preset(preset).proto
-    except ValueError as error:
-        raise ValueError(
-            f"There is no vocabulary at {preset!r}, and no preset of that name "
-            f"({error}) Train one with `keras_albert.pretraining.train_vocabulary_on`."
-        ) from error
     return proto
 
 
@@ -286,11 +290,8 @@ def _broken_files(
     max_broken: float | None,
 ) -> list[str]:
     """Return the damaged files, or raise if they are too many."""
-    broken = [
-        part.path
-        for part, counted in zip(parts, counters, strict=True)
-        if counted[_BROKEN]
-    ]
+    pairs = zip(parts, counters, strict=True)
+    broken = [part.path for part, counted in pairs if counted[_BROKEN]]
     files = {part.path for part in parts}
     if max_broken is not None and len(broken) > max_broken * len(files):
         raise ValueError(
@@ -321,25 +322,6 @@ def _delete_stale(
     ]
     temporary = path_in(settings.output, TEMPORARY_FOLDER)
     filesystems.delete([*stale, temporary])
-
-
-def _check(
-    inputs: Sequence[Any],
-    sequence_length: int,
-    held_out: float,
-    short_seq_prob: float,
-    seed: int,
-    part_size: int,
-) -> None:
-    if not inputs:
-        raise ValueError("There are no inputs. Pass text files or globs.")
-    for name, rate in {"held_out": held_out, "short_seq_prob": short_seq_prob}.items():
-        if not 0 <= rate < 1:
-            msg = f"`{name}` must be from 0 to below 1. Received: {name}={rate}"
-            raise ValueError(msg)
-    check_at_least(8, sequence_length=sequence_length)
-    check_at_least(0, seed=seed)
-    check_positive(part_size=part_size)
 
 
 # Enough for tens of thousands of pieces, with some gigabytes of memory.

@@ -21,11 +21,9 @@ def map_parts(
     output: str,
     pipeline_options: Any,
 ) -> Any:
-    """Process each part in a worker, and return the merged results, as JSON values.
-
-    `work` receives the number of a part and its fields, `merge` any number of results;
-    both are of `in_worker`.
-    """
+    """Process each part in a worker, and return the merged results, as JSON values."""
+    # `work` receives the number of a part and its fields, `merge` any number of
+    # results; both are of `in_worker`.
     if not parts:
         return merge([])
     import apache_beam as beam  # noqa: PLC0415
@@ -66,11 +64,9 @@ def map_parts(
 
 
 def in_worker(name: str, *first: Any) -> Callable[..., Any]:
-    """Return a call of a function of `parts.py`, whose first arguments are given.
+    """Return a call of a function of `parts.py`, whose first arguments are given."""
 
-    A worker that runs it does not import Keras, which takes seconds and a gigabyte.
-    """
-
+    # A worker that runs it does not import Keras, which takes seconds and a gigabyte.
     # Pickled by its code, since it is not a function of a module: unpickling one of
     # this package would import the package.
     def call(*rest: Any) -> Any:

@@ -81,9 +81,7 @@ class AlbertClassifierPreprocessor(
     ) -> tuple[LabelledTexts, bool]:
         """Tokenize texts or pairs; see `AlbertPreprocessor.encode`."""
         columns, batched = self.columns(x)
-        rows = tuple(
-            self.tokenizer.tokenize_rows(column, checked=True) for column in columns
-        )
+        rows = self.tokenize_columns(columns)
         texts = EncodedTexts(rows, self.special_ids, self.max_length, self.truncate)
         return LabelledTexts(texts, y, sample_weight), batched
 

@@ -1,7 +1,6 @@
 """Preprocessor of the multiple-choice model, with a row for each choice."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from string import ascii_uppercase
 from typing import Any
 
@@ -181,12 +180,8 @@ def _name(answer: int) -> str:
     return f"{answer} ({letter})" if letter else str(answer)
 
 
-@dataclass(frozen=True)
-class _Cut:
-    """The start and the number of the ids of each row that are kept."""
-
-    begins: Int64Array
-    lengths: Int64Array
+# The first and the number of the ids of each row that are kept.
+_Cut = tuple[Int64Array, Int64Array]
 
 
 class ChoiceRows:
@@ -214,11 +209,11 @@ class ChoiceRows:
         # Leaves room for `[CLS]`, two `[SEP]` and one token of the text.
         longest = min(max_choice_length, max_length - 4)
         kept = np.minimum(choices.lengths, longest)
-        self._choices = _Cut(choices.lengths - kept, kept)
+        self._choices = choices.lengths - kept, kept
         self._text_numbers = np.repeat(text_numbers, counts)
         room = max_length - 3 - kept
         kept_text = np.minimum(texts.lengths[self._text_numbers], room)
-        self._texts = _Cut(np.zeros_like(kept), kept_text)
+        self._texts = np.zeros_like(kept), kept_text
         self._firsts = np.cumsum(counts) - counts
         rows = kept + kept_text + 3
         present = np.arange(counts.max(initial=1)) < counts[:, None]
@@ -254,8 +249,8 @@ def _take(
     source: TokenRows, numbers: Int64Array, cut: _Cut, rows: Int64Array
 ) -> TokenRows:
     """Return the ids that are kept of some rows of `source`."""
-    lengths = cut.lengths[rows]
-    starts = source.starts[numbers] + cut.begins[rows]
+    begins, lengths = (values[rows] for values in cut)
+    starts = source.starts[numbers] + begins
     return TokenRows(source.values[ragged_range(starts, lengths)], lengths)
 
 
@@ -345,11 +340,11 @@ class AlbertMultipleChoicePreprocessor(
             self.max_length,
             self.max_qa_length,
         )
-        if y is not None:
-            y = encode_answers(y if batched else np.reshape(y, (1,)))
+        if y is None:
+            return LabelledTexts(rows, y, sample_weight), batched
+        y = encode_answers(y if batched else np.reshape(y, (1,)))
         examples = LabelledTexts(rows, y, sample_weight)
-        if y is not None:
-            check_answers(y, rows.counts)
+        check_answers(y, rows.counts)
         return examples, batched
 
     def split_element(self, element: tuple[Any, ...]) -> tuple[Any, Any, Any]:

@@ -22,7 +22,7 @@ from keras_albert.text.preprocessor import AlbertPreprocessor
 from keras_albert.text.reading import text_columns
 from keras_albert.text.tokenizer.albert_tokenizer import AlbertTokenizer
 from keras_albert.text.tokenizer.token_rows import TokenRows, ragged_range
-from keras_albert.types import Batch, Int64Array, IntArray, Lengths
+from keras_albert.types import Batch, Int64Array, Lengths
 from keras_albert.utils.arguments import check_at_most, check_positive
 
 _KEYS = ("question", "context")
@@ -105,7 +105,11 @@ def _read_row(answer: Any, row: int) -> Answers:
             texts, starts = answer.get("text"), answer.get("answer_start")
         if isinstance(texts, str | bytes):
             texts, starts = [texts], np.reshape(starts, -1)
-        if _is_list(texts) and _is_list(starts) and len(texts) == len(starts):
+        are_lists = all(
+            isinstance(values, Sequence | np.ndarray) and not isinstance(values, str)
+            for values in (texts, starts)
+        )
+        if are_lists and len(texts) == len(starts):
             pairs = zip(starts, texts, strict=True)
             return tuple(_read_pair(start, text, row) for start, text in pairs)
     elif isinstance(answer, tuple | list):
@@ -118,10 +122,6 @@ def _read_row(answer: Any, row: int) -> Answers:
         "`answer_start`, two lists of one length; a pair (start, text); or None where "
         "the context has no answer."
     )
-
-
-def _is_list(values: Any) -> bool:
-    return isinstance(values, Sequence | np.ndarray) and not isinstance(values, str)
 
 
 def _read_pair(start: Any, text: Any, row: int) -> tuple[int, str]:
@@ -178,10 +178,9 @@ def answer_spans(
 
 
 def _nearest(context: str, text: str, start: int) -> int | None:
-    before = context.rfind(text, 0, start + len(text))
-    after = context.find(text, start)
-    places = [place for place in (before, after) if place >= 0]
-    return min(places, key=lambda place: abs(place - start), default=None)
+    places = context.rfind(text, 0, start + len(text)), context.find(text, start)
+    found = [place for place in places if place >= 0]
+    return min(found, key=lambda place: abs(place - start), default=None)
 
 
 class ContextTokens:
@@ -197,8 +196,10 @@ class ContextTokens:
         )
         ids, starts, ends = tokenizer.tokenize_with_offsets(list(numbers), checked=True)
         self.rows = TokenRows.from_arrays(ids)
-        self._starts = _flat(starts)
-        self._ends = _flat(ends)
+        self._starts, self._ends = (
+            TokenRows.from_arrays(each).values.astype(np.int64)
+            for each in (starts, ends)
+        )
         # Offsets into all texts, concatenated, so that one sorted search covers them.
         self._room = 1 + max(map(len, numbers), default=0)
         shift = np.repeat(np.arange(len(numbers)) * self._room, self.rows.lengths)
@@ -231,11 +232,6 @@ class ContextTokens:
         """Return the first characters of token spans, and those after the last."""
         begins = self.begins[contexts]
         return self._starts[begins + first], self._ends[begins + last]
-
-
-def _flat(parts: Sequence[IntArray]) -> Int64Array:
-    flat = np.concatenate(parts) if len(parts) else np.empty(0)
-    return flat.astype(np.int64)
 
 
 # [CLS], and a [SEP] after each of the two texts.
@@ -444,7 +440,7 @@ class AlbertQuestionAnswererPreprocessor(
                 contexts = [contexts[row] for row in rows]
                 spans = spans[rows]
                 weights = None if weights is None else weights[rows]
-        question_rows = self.tokenizer.tokenize_rows(questions, checked=True)
+        (question_rows,) = self.tokenize_columns([questions])
         context_tokens = ContextTokens(self.tokenizer, contexts)
         _refuse_blank(question_rows.lengths, "question", rows)
         _refuse_blank(context_tokens.lengths, "context", rows)

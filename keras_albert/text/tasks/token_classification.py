@@ -2,7 +2,6 @@
 
 import re
 import unicodedata
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
@@ -75,13 +74,6 @@ def word_columns(x: Any) -> tuple[tuple[list[Any], ...], bool]:
             "words, not both at once."
         )
     return ([_read_words(words, row) for row, words in enumerate(x)],), True
-
-
-def read_word_rows(column: Iterable[Any]) -> list[WordRow]:
-    """Return a `WordRow` for each text or list of words of `word_columns`."""
-    return [
-        split_words(row) if isinstance(row, str) else join_words(row) for row in column
-    ]
 
 
 def join_words(words: list[str]) -> WordRow:
@@ -370,7 +362,10 @@ class AlbertTokenClassifierPreprocessor(
         document. The result is always a batch, since a document may have several rows.
         """
         (column,), _ = self.columns(x)
-        words = read_word_rows(column)
+        words = [
+            split_words(row) if isinstance(row, str) else join_words(row)
+            for row in column
+        ]
         check_counts(len(words), y, sample_weight)
         tags = None
         if y is not None:
@@ -379,9 +374,14 @@ class AlbertTokenClassifierPreprocessor(
                 for number, (target, row) in enumerate(zip(y, words, strict=True))
             ]
             tags = np.concatenate(parts) if parts else np.empty(0, np.int32)
+        # Each distinct word is tokenized once.
+        numbers: dict[str, int] = {}
+        of_rows = (word for row in words for word in row.words)
+        places = [numbers.setdefault(word, len(numbers)) for word in of_rows]
+        (distinct,) = self.tokenize_columns([list(numbers)])
         documents = TaggedDocuments(
             words,
-            self._tokenize_words(words),
+            distinct.take(places),
             self.special_ids,
             self.max_length,
             self.stride,
@@ -390,15 +390,6 @@ class AlbertTokenClassifierPreprocessor(
             None if sample_weight is None else word_weights(sample_weight, words),
         )
         return documents, True
-
-    def _tokenize_words(self, rows: list[WordRow]) -> TokenRows:
-        """Tokenize the words of all documents, each distinct word once."""
-        numbers: dict[str, int] = {}
-        places = [
-            numbers.setdefault(word, len(numbers)) for row in rows for word in row.words
-        ]
-        words: TokenRows = self.tokenizer.tokenize_rows(list(numbers), checked=True)
-        return words.take(places)
 
     def split_element(self, element: tuple[Any, ...]) -> tuple[Any, Any, Any]:
         """Split one element of a data set; there are no pairs of texts here."""
