@@ -4,7 +4,7 @@ import math
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -160,8 +160,8 @@ def distill(
     """
     refuse_processes("`distill`")
     _check_models(student, teacher)
-    _check_numbers(hours, steps, batch_tokens, batch_size, max_length, learning_rate)
-    check_positive(workers=workers)
+    sizes = {"batch_tokens": batch_tokens, "batch_size": batch_size, "workers": workers}
+    _check_numbers(hours, steps, max_length, learning_rate, **sizes)
     reads_texts = isinstance(student, (tasks.AlbertTextEmbedder, tasks.AlbertMaskedLM))
     if reads_texts and hours is None and steps is None:
         raise ValueError("Pass `hours`, or `steps`: passages have no last epoch.")
@@ -237,11 +237,9 @@ def _unit(vectors: Any) -> Any:
 
 def soft_cross_entropy(true: Any, predicted: Any) -> Any:
     """Return the divergence of softened probabilities, from logits, in each row."""
-    true, predicted = (
-        ops.cast(each, "float32") / _TEMPERATURE for each in (true, predicted)
-    )
     log_true, log_predicted = (
-        ops.log_softmax(each, axis=-1) for each in (true, predicted)
+        ops.log_softmax(ops.cast(each, "float32") / _TEMPERATURE, axis=-1)
+        for each in (true, predicted)
     )
     difference = ops.exp(log_true) * (log_true - log_predicted)
     return _TEMPERATURE**2 * ops.sum(difference, axis=-1)
@@ -279,12 +277,7 @@ def _check_models(student: Any, teacher: Any) -> None:
 
 
 def _check_numbers(
-    hours: Any,
-    steps: Any,
-    batch_tokens: Any,
-    batch_size: Any,
-    max_length: Any,
-    learning_rate: Any,
+    hours: Any, steps: Any, max_length: Any, learning_rate: Any, **sizes: Any
 ) -> None:
     if hours is not None and steps is not None:
         raise ValueError("Pass either `hours` or `steps`.")
@@ -292,9 +285,9 @@ def _check_numbers(
         raise ValueError(f"`hours` must be above 0. Received: hours={hours!r}")
     if steps is not None:
         check_positive(steps=steps)
-    check_positive(batch_size=batch_size)
+    check_positive(batch_size=sizes["batch_size"], workers=sizes["workers"])
     check_at_least(8, max_length=max_length)
-    check_at_least(max_length, batch_tokens=batch_tokens)
+    check_at_least(max_length, batch_tokens=sizes["batch_tokens"])
     if not 0 < learning_rate < 1:
         raise ValueError(
             "`learning_rate` must be above 0 and below 1. Received: "
@@ -579,16 +572,14 @@ def _steps_in(model: Any, lesson: Lesson, devices: Any, seconds: float) -> int:
 @contextmanager
 def _folder(output: str | Path | RunFolder | None) -> Iterator[RunFolder]:
     """Lock the directory of a run, or make a temporary one."""
-    if isinstance(output, RunFolder):
-        # The command has locked it.
+    with ExitStack() as opened:
+        if output is None:
+            temporary = opened.enter_context(tempfile.TemporaryDirectory())
+            output = RunFolder(Path(temporary))
+        elif not isinstance(output, RunFolder):  # The command has locked its own.
+            output = opened.enter_context(RunFolder.at(output))
+            opened.enter_context(output.locked())
         yield output
-        return
-    if output is not None:
-        with RunFolder.at(output) as folder, folder.locked():
-            yield folder
-        return
-    with tempfile.TemporaryDirectory() as temporary:
-        yield RunFolder(Path(temporary))
 
 
 @contextmanager
@@ -612,8 +603,6 @@ def _dropout_of(task: Any, is_on: bool) -> Iterator[None]:
 
 def _digest_of(task: Any) -> str:
     """Return a digest of a task's configuration and some of its weights."""
-    weights = [
-        ops.convert_to_numpy(ops.sum(ops.cast(w, "float32"))) for w in task.weights
-    ]
-    numbers = [float(each) for each in weights]
+    sums = [ops.sum(ops.cast(weight, "float32")) for weight in task.weights]
+    numbers = [float(ops.convert_to_numpy(each)) for each in sums]
     return digest([config_without_name(task.backbone), numbers])

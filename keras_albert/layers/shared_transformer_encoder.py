@@ -205,11 +205,8 @@ class SharedTransformerEncoder(keras.layers.Layer):
 
     def group_blocks(self, group: int) -> list[TransformerBlock]:
         """Return the blocks of a group, in the order in which they run."""
-        first = group * self.num_inner_repetitions
-        blocks: list[TransformerBlock] = self.blocks[
-            first : first + self.num_inner_repetitions
-        ]
-        return blocks
+        count = self.num_inner_repetitions
+        return list(self.blocks[group * count : (group + 1) * count])
 
     def build(self, input_shape: tuple[int | None, ...]) -> None:
         """Create the weights for inputs `(batch, length, width)`."""
@@ -218,12 +215,10 @@ class SharedTransformerEncoder(keras.layers.Layer):
         width = input_shape[-1]
         # Blocks refuse an unknown width.
         if self.adapter_rank is not None and width is not None:
+            count = self.num_layers * self.num_inner_repetitions
+            inner = self._block_arguments["intermediate_dim"]
             self.adapters = LayerAdapters(
-                self.num_layers * self.num_inner_repetitions,
-                self.adapter_rank,
-                width,
-                self._block_arguments["intermediate_dim"],
-                seed=self._seed_of_adapters,
+                *(count, self.adapter_rank, width, inner, self._seed_of_adapters),
                 dtype=self.dtype_policy,
                 name="adapters",
             )
@@ -292,13 +287,8 @@ class SharedTransformerEncoder(keras.layers.Layer):
             seed = StepSeed(self.seed_generator)
         if return_hidden_states or return_attention_scores:
             return self._run_with_intermediates(
-                inputs,
-                mask,
-                seed,
-                training,
-                return_hidden_states,
-                return_attention_scores,
-                num_layers,
+                *(inputs, mask, seed, training, num_layers),
+                *(return_hidden_states, return_attention_scores),
             )
         unroll = unrolls_by_default() if self.unroll is None else self.unroll
         x = inputs
@@ -386,9 +376,9 @@ class SharedTransformerEncoder(keras.layers.Layer):
         mask: Tensor | None,
         seed: StepSeed | None,
         training: bool | None,
+        num_layers: int,
         return_hidden_states: bool,
         return_attention_scores: bool,
-        num_layers: int,
     ) -> tuple[Any, ...]:
         """Run layer by layer and collect intermediate outputs."""
         hidden_states = [x]
@@ -398,12 +388,8 @@ class SharedTransformerEncoder(keras.layers.Layer):
             for layer in self._layers_of(group, num_layers):
                 x = step(layer, x)
                 hidden_states.append(x)
-        outputs: tuple[Any, ...] = (x,)
-        if return_hidden_states:
-            outputs += (hidden_states,)
-        if return_attention_scores:
-            outputs += (scores,)
-        return outputs
+        states = (hidden_states,) if return_hidden_states else ()
+        return (x, *states, *((scores,) if return_attention_scores else ()))
 
     def compute_output_spec(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Any:
         """Return the spec of the output without running all layers."""

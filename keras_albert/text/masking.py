@@ -79,7 +79,13 @@ class WholeWordMasking:
         self.word_starts = WordStarts(tokenizer)
         self.mask_token_id = int(tokenizer.mask_token_id)
         self.pad_token_id = int(tokenizer.pad_token_id)
-        self._drawable = _drawable_ids(tokenizer)
+        self._drawable: IntArray = tokenizer.vocabulary.text_ids
+        if not len(self._drawable):
+            raise ValueError(
+                f"The vocabulary's {tokenizer.vocabulary_size()} pieces are all "
+                "special, and masking draws from the others. Train one with "
+                "`keras_albert.text.train_vocabulary`."
+            )
         weights = 1 / np.arange(1, self.rates.max_ngram + 1)
         self._ngram_steps = np.cumsum(weights / weights.sum())
 
@@ -193,18 +199,6 @@ class WholeWordMasking:
         return result
 
 
-def _drawable_ids(tokenizer: Any) -> IntArray:
-    """Return the ids of pieces of text, without control, byte and special pieces."""
-    ids: IntArray = tokenizer.vocabulary.text_ids
-    if not len(ids):
-        raise ValueError(
-            f"The vocabulary's {tokenizer.vocabulary_size()} pieces are all special, "
-            "and masking draws from the others. Train one with "
-            "`keras_albert.text.train_vocabulary`."
-        )
-    return ids
-
-
 _LETTERS = re.compile(f"[{UNSPACED}]")
 
 # Part of a word, as in don't and l'eau.
@@ -226,10 +220,7 @@ class WordStarts:
         self._is_special[tokenizer.special_token_ids] = True
         self._opens = vocabulary.begins_word
         if vocabulary.marks_words:
-            nothing = np.zeros(len(texts), bool)
-            self._is_space = self._is_mark = nothing
-            self._parts_before = self._parts_after = nothing
-            return
+            texts = [""] * len(texts)
         self._is_space = np.array([text == " " for text in texts])
         self._parts_before = np.array([_stands_alone(text[:1]) for text in texts])
         self._is_mark = np.array([_category(text[:1]) == "M" for text in texts])

@@ -29,8 +29,7 @@ _WEIGHTS_ARE = "`sample_weight` must have a number for each example."
 class Examples(Protocol):
     """Tokenized input, from which rows are packed into batches."""
 
-    # Tokens in each row, int64 `(rows,)`.
-    lengths: Int64Array
+    lengths: Int64Array  # Tokens in each row, `(rows,)`.
 
     def __len__(self) -> int:
         """Return the number of rows."""
@@ -116,9 +115,11 @@ def read_weights(sample_weight: Any, axes: int = 1) -> Any:
 def weights_by_target(targets: Any, weights: Any) -> Any:
     """Copy one array of weights to each of several targets, with as many axes."""
     # Keras on TensorFlow would fail, or multiply each loss by each weight.
-    if weights is None or isinstance(weights, Mapping):
-        return weights
-    if not isinstance(targets, Mapping):
+    if (
+        weights is None
+        or isinstance(weights, Mapping)
+        or not isinstance(targets, Mapping)
+    ):
         return weights
     return {
         name: weights.reshape(weights.shape + (1,) * (target.ndim - weights.ndim))
@@ -222,12 +223,10 @@ def pack_in_graph(
     # `pad_to` is a length, rising lengths to choose from, or `None`, the longest row.
     import tensorflow_text as tf_text  # noqa: PLC0415  (needed in graphs only)
 
-    budget = max_length - len(segments) - 1
-    if truncate == "round_robin":
-        trimmer: Any = tf_text.RoundRobinTrimmer(budget)
-    else:
-        trimmer = tf_text.WaterfallTrimmer(budget)
-    return join_in_graph(tuple(trimmer.trim(list(segments))), special, pad_to)
+    is_fair = truncate == "round_robin"
+    kind = tf_text.RoundRobinTrimmer if is_fair else tf_text.WaterfallTrimmer
+    trimmed = kind(max_length - len(segments) - 1).trim(list(segments))
+    return join_in_graph(tuple(trimmed), special, pad_to)
 
 
 def join_in_graph(

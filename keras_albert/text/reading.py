@@ -204,7 +204,9 @@ def _to_str(row: Any, index: int, name: str) -> str:
                 'encoding it was written in, as in `row.decode("latin-1")`, or '
                 'drop what cannot be read with `row.decode(errors="replace")`.'
             ) from None
-    if _is_missing(row):
+    is_nan = isinstance(row, float | np.floating) and math.isnan(row)
+    # pandas has missing values of its own.
+    if row is None or is_nan or type(row).__name__ in {"NAType", "NaTType"}:
         raise ValueError(
             f"row {index} of {name} is {row}; a text is needed in every row. Drop "
             'the row, or fill it with an empty string (pandas: `.fillna("")`).'
@@ -219,13 +221,6 @@ def _to_str(row: Any, index: int, name: str) -> str:
         f"row {index} of {name} is {row!r} ({type(row).__name__}), not a text. "
         "Convert it with `str(row)` if its digits are the text you mean."
     )
-
-
-def _is_missing(row: Any) -> bool:
-    """Return whether a row is `None`, NaN or one of pandas' missing values."""
-    if row is None or type(row).__name__ in {"NAType", "NaTType"}:
-        return True
-    return isinstance(row, float | np.floating) and math.isnan(row)
 
 
 def _refuse_surrogates(rows: list[str], name: str) -> None:

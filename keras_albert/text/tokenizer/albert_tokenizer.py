@@ -25,8 +25,7 @@ from keras_albert.text.tokenizer.vocabularies import (
     rules_in_config,
     special_tokens_of,
 )
-from keras_albert.text.tokenizer.word_piece import WordPieceRules
-from keras_albert.types import IntArray
+from keras_albert.text.tokenizer.word_piece import ROLES, WordPieceRules
 from keras_albert.utils.arguments import (
     MAX_TOKENS,
     check_at_most,
@@ -38,15 +37,8 @@ from keras_albert.utils.environment import check_packages
 from keras_albert.utils.keras_internals import set_special_tokens
 
 # The special tokens by KerasHub's names, as those of transformers.
-_SPECIAL_TOKENS = {
-    "cls_token": "cls_token",
-    "sep_token": "sep_token",
-    "pad_token": "pad_token",
-    "mask_token": "mask_token",
-    "unk_token": "unk_token",
-    "start_token": "cls_token",
-    "end_token": "sep_token",
-}
+_SPECIAL_TOKENS = {role: role for role in ROLES}
+_SPECIAL_TOKENS |= {"start_token": "cls_token", "end_token": "sep_token"}
 
 
 @keras.saving.register_keras_serializable(package="keras_albert")
@@ -245,36 +237,23 @@ class AlbertTokenizer(PresetMixin, keras_hub.tokenizers.Tokenizer):
             length, padding = self.sequence_length, self.pad_token_id
             return graph.tokenize_in_graph(tokenizer, inputs, length, padding)
         rows, batched = to_text_rows(inputs)
-        found = self._encode_lists(rows)
-        if not batched:
-            return found[0] if self._returns_pieces else self._array(found[0])
-        dense = self.sequence_length is not None and not self._returns_pieces
-        return self._array(found) if dense else found
+        vocabulary, length = self.vocabulary, self.sequence_length
+        returns_pieces = self.compute_dtype == "string"
+        found: list[list[Any]]
+        if returns_pieces:
+            found, fill = vocabulary.encode_pieces(rows), self.pad_token
+        else:
+            found = [row.tolist() for row in vocabulary.encode(rows)]
+            fill = self.pad_token_id
+        if length is not None:
+            found = [row[:length] + [fill] * (length - len(row)) for row in found]
+        result: Any = found if batched else found[0]
+        is_array = not returns_pieces and (length is not None or not batched)
+        return np.array(result, self.compute_dtype) if is_array else result
 
     def call(self, inputs: Any, training: bool | None = None) -> Any:
         """Tokenize texts; see `tokenize`."""
         return self.tokenize(inputs)
-
-    @property
-    def _returns_pieces(self) -> bool:
-        return bool(self.compute_dtype == "string")
-
-    def _array(self, ids: Any) -> IntArray:
-        found: IntArray = np.array(ids, self.compute_dtype)
-        return found
-
-    def _encode_lists(self, rows: list[str]) -> list[list[Any]]:
-        """Return ids or pieces, with rows of `sequence_length` if there is one."""
-        vocabulary, length = self.vocabulary, self.sequence_length
-        found: list[list[Any]]
-        if self._returns_pieces:
-            found, padding = vocabulary.encode_pieces(rows), self.pad_token
-        else:
-            found = [row.tolist() for row in vocabulary.encode(rows)]
-            padding = self.pad_token_id
-        if length is None:
-            return found
-        return [row[:length] + [padding] * (length - len(row)) for row in found]
 
     def tokenize_rows(
         self, texts: Any, num_threads: int = -1, checked: bool = False

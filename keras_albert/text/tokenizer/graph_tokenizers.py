@@ -85,9 +85,8 @@ class GraphWordPiece(tf.Module):
         self._vocabulary = cast("WordPieceVocabulary", open_vocabulary(proto))
         self._out_type = tf.as_dtype(out_type)
         self._table = character_table(self._vocabulary.rules)
-        self._never_split = sorted(
-            self._vocabulary.rules.never_split, key=len, reverse=True
-        )
+        never_split = self._vocabulary.rules.never_split
+        self._never_split = sorted(never_split, key=len, reverse=True)
 
     def tokenize(self, texts: Any) -> Any:
         """Split texts into ids: ragged `(rows, ids)`, for one text `(ids,)`."""
@@ -102,10 +101,8 @@ class GraphWordPiece(tf.Module):
         if texts.shape.rank == 0:
             found = self.tokenize_with_offsets(tf.expand_dims(texts, 0))
             return tuple(part.values for part in found)
-        if self._never_split:
-            ids, starts, ends, rows = self._around_tokens(texts)
-        else:
-            ids, starts, ends, rows = self._pieces(texts)
+        find = self._around_tokens if self._never_split else self._pieces
+        ids, starts, ends, rows = find(texts)
         # Of several pieces of one character, the last has its text.
         following = tf.where(rows[1:] == rows[:-1], starts[1:], ends[:-1])
         ends = tf.concat([tf.minimum(ends[:-1], following), ends[-1:]], axis=0)
@@ -113,12 +110,9 @@ class GraphWordPiece(tf.Module):
             ids = tf.gather(tf.constant(self._vocabulary.pieces), ids)
         else:
             ids = tf.cast(ids, self._out_type)
-        return tuple(
-            tf.RaggedTensor.from_value_rowids(
-                part, rows, tf.size(texts, tf.int64), validate=False
-            )
-            for part in (ids, starts, ends)
-        )
+        make, count = tf.RaggedTensor.from_value_rowids, tf.size(texts, tf.int64)
+        parts = ids, starts, ends
+        return tuple(make(part, rows, count, validate=False) for part in parts)
 
     def detokenize(self, ids: Any) -> Any:
         """Join rows of ids to texts, as `WordPieceVocabulary.decode`."""
@@ -209,11 +203,11 @@ class GraphWordPiece(tf.Module):
         base = tf.gather(tf.concat([byte_begins, [0]], axis=0), word_begins)
         base = tf.gather(base, owner)
         is_whole = ids == self._vocabulary.unknown_id
-        start = tf.searchsorted(
-            byte_begins, base + tf.cast(starts, tf.int64), out_type=tf.int64
-        )
-        end = tf.searchsorted(
-            byte_begins, base + tf.cast(ends, tf.int64), out_type=tf.int64
+        start, end = (
+            tf.searchsorted(
+                byte_begins, base + tf.cast(each, tf.int64), out_type=tf.int64
+            )
+            for each in (starts, ends)
         )
         start = tf.where(is_whole, tf.gather(word_begins, owner), start)
         end = tf.where(is_whole, tf.gather(word_begins + sizes, owner), end)
@@ -233,15 +227,10 @@ def _byte_lengths(codes: Any) -> Any:
 def _model(proto: bytes) -> bytes:
     """Build the tables of `FastWordpieceTokenizer`."""
     vocabulary: Any = open_vocabulary(proto)
-    found: bytes = tf_text.build_fast_wordpiece_model(
-        list(vocabulary.pieces),
-        _MOST_BYTES,
-        CONTINUES,
-        vocabulary.special_tokens["unk_token"],
-        True,  # the words are split already
-        False,  # ids are not joined to texts
-    )
-    return found
+    unknown = vocabulary.special_tokens["unk_token"]
+    # The words are split already, and ids are not joined to texts.
+    how = (_MOST_BYTES, CONTINUES, unknown, True, False)
+    return bytes(tf_text.build_fast_wordpiece_model(list(vocabulary.pieces), *how))
 
 
 def tokenize_in_graph(
@@ -284,9 +273,8 @@ def _graph_character_offsets(texts: Any, starts: Any, ends: Any) -> tuple[Any, A
     """Convert tensorflow-text's byte offsets to character offsets without blanks."""
     codes, first_bytes = tf.strings.unicode_decode_with_offsets(texts, "UTF-8")
     # Offsets into all rows, concatenated, so that one sorted search covers them.
-    row_bytes = tf.math.cumsum(
-        tf.cast(tf.strings.length(texts), "int64"), exclusive=True
-    )
+    lengths = tf.cast(tf.strings.length(texts), "int64")
+    row_bytes = tf.math.cumsum(lengths, exclusive=True)
     first_bytes = first_bytes.values + tf.gather(row_bytes, first_bytes.value_rowids())
     row_of_piece = starts.value_rowids()
     base = tf.gather(row_bytes, row_of_piece)

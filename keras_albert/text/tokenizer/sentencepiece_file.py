@@ -19,7 +19,6 @@ import sentencepiece
 from google.protobuf.message import DecodeError
 
 from keras_albert.types import FloatArray
-from keras_albert.utils.atomic_files import atomic_file
 from keras_albert.utils.protobuf import Field, message_classes
 from keras_albert.utils.reading import read_bytes, reading
 
@@ -190,13 +189,6 @@ def read_vocabulary(
     proto = read_bytes(source, MOST_BYTES)
     with reading(source, _REMEDY):
         return check(proto)
-
-
-def write_vocabulary(path: str | os.PathLike[str], proto: bytes) -> str:
-    """Write a model file atomically, with its folder; return the path as a str."""
-    with atomic_file(path) as partial:
-        partial.write_bytes(proto)
-    return os.fspath(path)
 
 
 @functools.lru_cache(maxsize=8)

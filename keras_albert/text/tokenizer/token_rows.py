@@ -57,13 +57,8 @@ class TokenRows(NamedTuple):
 
     def to_lists(self) -> list[list[int]]:
         """Return the rows as lists of `int`."""
-        values = self.values.tolist()
-        starts = self.starts.tolist()
-        lengths = self.lengths.tolist()
-        return [
-            values[start : start + length]
-            for start, length in zip(starts, lengths, strict=True)
-        ]
+        parts = np.split(self.values, np.cumsum(self.lengths))[:-1]
+        return [part.tolist() for part in parts]
 
     def take(self, indices: npt.ArrayLike) -> "TokenRows":
         """Return some of the rows, in any order, with repetitions.
