@@ -44,7 +44,6 @@ class _Version(argparse.Action):
         super().__init__(option_strings, argparse.SUPPRESS, nargs=0, help=help)
 
     def __call__(self, parser: Parser, *_: Any) -> None:
-        """Print the versions and end the process."""
         from keras_albert_cli.run_command import describe_versions  # noqa: PLC0415
 
         print(describe_versions())

@@ -73,7 +73,6 @@ def run_command(arguments: Sequence[str] | None = None) -> int:
 
 
 def _fetch(names: Iterable[str], chosen: dict[str, Any]) -> None:
-    """Download the files to read that are at an address."""
     for name in names:
         value = chosen[name]
         each = value if isinstance(value, list) else [value]
@@ -83,7 +82,6 @@ def _fetch(names: Iterable[str], chosen: dict[str, Any]) -> None:
 
 
 def _check_paths(names: Iterable[str], chosen: Mapping[str, Any]) -> None:
-    """Raise if a file or a directory to read does not exist."""
     lists = {n: x if isinstance(x := chosen[n], list) else [x] for n in names}
     for name, path in [(n, path) for n, paths in lists.items() for path in paths]:
         is_preset = name == "model" and not path.endswith((".onnx", ".tflite"))
@@ -108,7 +106,6 @@ def _check_new(name: str, chosen: Mapping[str, Any]) -> None:
 
 
 def _check_backend() -> None:
-    """Raise if Keras' backend is unknown or not installed."""
     chosen = _backend()
     if chosen not in _BACKENDS:
         nearest = difflib.get_close_matches(chosen, _BACKENDS, n=1)

@@ -234,7 +234,6 @@ def _card(
     settings: dict[str, Any],
     plots: list[Path],
 ) -> str:
-    """Return the model card."""
     row = known_task(student).row
     last = next(reversed(measured.values()))
     held_out = arguments.dev.name if arguments.dev else "held-out texts"

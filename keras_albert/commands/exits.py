@@ -33,7 +33,6 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _show_exits(arguments: argparse.Namespace) -> list[dict[str, Any]]:
-    """Print the table, and return its rows."""
     task = load_task(arguments.preset)
     if not getattr(task, "exits", 0):
         raise ValueError(

@@ -73,26 +73,29 @@ def text_predictor(
             columns = columns | {"choices": padded}
         return rows_of_outputs(run(columns))
 
-    return Predictor(
-        inputs, lambda columns: by_length(columns, batch_size, run_batch), close
-    )
+    return by_length(inputs, run_batch, batch_size, close)
 
 
 def by_length(
-    columns: Columns, batch_size: int, run: Callable[[Columns], list[Answer]]
-) -> list[Answer]:
-    """Run batches of texts of similar length, which need little padding."""
-    rows = list(zip(*columns.values(), strict=True))
-    order = np.argsort([sum(map(_length, row)) for row in rows], kind="stable")
-    answers: list[Answer] = [{} for _ in rows]
-    for first in range(0, len(rows), batch_size):
-        batch = order[first : first + batch_size]
-        part = {
-            name: [column[row] for row in batch] for name, column in columns.items()
-        }
-        for row, answer in zip(batch, run(part), strict=True):
-            answers[row] = answer
-    return answers
+    inputs: Sequence[tuple[str, ...]],
+    run: Callable[[Columns], list[Answer]],
+    batch_size: int,
+    close: Callable[[], None],
+) -> Predictor:
+    """Return a predictor in batches of similar length, which need little padding."""
+
+    def predict(columns: Columns) -> list[Answer]:
+        rows = list(zip(*columns.values(), strict=True))
+        order = np.argsort([sum(map(_length, row)) for row in rows], kind="stable")
+        answers: list[Answer] = [{} for _ in rows]
+        for first in range(0, len(rows), batch_size):
+            batch = order[first : first + batch_size]
+            part = {name: [x[row] for row in batch] for name, x in columns.items()}
+            for row, answer in zip(batch, run(part), strict=True):
+                answers[row] = answer
+        return answers
+
+    return Predictor(inputs, predict, close)
 
 
 def _length(text: Any) -> int:
@@ -241,7 +244,6 @@ def _token_predictor(
     batch_size: int,
     close: Callable[[], None] = lambda: None,
 ) -> Predictor:
-    """Return the predictor of a model that takes ids, which a preset prepares."""
     if preset is None:
         raise ValueError(
             f"{path} takes ids, and has no vocabulary. Name the preset that it was "
@@ -269,9 +271,7 @@ def _token_predictor(
                 row["label"] = labels[int(row["index"])]
         return rows
 
-    return Predictor(
-        inputs, lambda columns: by_length(columns, batch_size, run_batch), close
-    )
+    return by_length(inputs, run_batch, batch_size, close)
 
 
 def _open_saved_model(

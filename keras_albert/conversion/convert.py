@@ -134,7 +134,6 @@ def convert_checkpoint(
 
 
 def _load(cls: Any, checkpoint: Any, with_vocabulary: bool) -> tuple[Any, Any]:
-    """Load a model in float32, and its tokenizer."""
     if cls is AlbertBackbone:
         model = cls.from_preset(checkpoint, dtype="float32")
         if not with_vocabulary:

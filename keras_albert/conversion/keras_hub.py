@@ -11,7 +11,6 @@ from typing import Any
 import keras
 import keras_hub
 
-from keras_albert.backbone import AlbertBackbone
 from keras_albert.conversion.config import read_rate, wrong_value
 from keras_albert.conversion.weight_map import (
     Array,
@@ -66,26 +65,17 @@ _CLASS_NAMES = {
 
 # The arguments of the backbone's constructor, which have the same names here.
 ARGUMENTS = (
-    "vocabulary_size",
-    "num_layers",
-    "num_heads",
-    "embedding_dim",
-    "hidden_dim",
-    "intermediate_dim",
-    "num_groups",
-    "num_inner_repetitions",
-    "dropout",
-    "max_sequence_length",
-    "num_segments",
+    *("vocabulary_size", "num_layers", "num_heads", "embedding_dim", "hidden_dim"),
+    *("intermediate_dim", "num_groups", "num_inner_repetitions", "dropout"),
+    *("max_sequence_length", "num_segments"),
 )
 _CLASSIFIER_ARGUMENTS = ("num_classes", "activation", "dropout")
 
 # KerasHub's preprocessors, and those of this package. All settings have the same names.
 _PREPROCESSORS = {
-    "AlbertTextClassifierPreprocessor": "AlbertClassifierPreprocessor",
-    "BertTextClassifierPreprocessor": "AlbertClassifierPreprocessor",
-    "AlbertMaskedLMPreprocessor": "AlbertMaskedLMPreprocessor",
-    "BertMaskedLMPreprocessor": "AlbertMaskedLMPreprocessor",
+    f"{kind}{theirs}Preprocessor": f"Albert{ours}Preprocessor"
+    for kind in ("Albert", "Bert")
+    for theirs, ours in (("TextClassifier", "Classifier"), ("MaskedLM", "MaskedLM"))
 }
 _TRUNCATIONS = ("round_robin", "waterfall")
 _RATES = ("mask_selection_rate", "mask_token_rate", "random_token_rate")
@@ -178,7 +168,6 @@ class KerasHubCheckpoint(WeightMapCheckpoint):
     vocabulary_files = ("assets/tokenizer/vocabulary.spm", "vocabulary.spm")
 
     def _config(self, name: str) -> dict[str, Any]:
-        """Return the arguments in a file."""
         config = self.files.json(name).get("config")
         if not isinstance(config, dict):
             path = self.directory / name
@@ -268,7 +257,6 @@ class KerasHubCheckpoint(WeightMapCheckpoint):
 
     @cached_property
     def _backbone_config(self) -> dict[str, Any]:
-        """Read the arguments of a preset's backbone."""
         path = self.directory / CONFIG_FILE
         config = self._config(CONFIG_FILE)
         if _class_name(self.files, CONFIG_FILE) == "BertBackbone":
@@ -289,7 +277,6 @@ class KerasHubCheckpoint(WeightMapCheckpoint):
         return arguments
 
     def _classifier_arguments(self) -> dict[str, Any]:
-        """Read the arguments of a preset's classifier."""
         path = self.directory / TASK_FILE
         config = self._config(TASK_FILE)
         _check_count(config.get("num_classes"), "num_classes", path)
@@ -316,7 +303,6 @@ class KerasHubCheckpoint(WeightMapCheckpoint):
                 )
 
     def _load_theirs(self, with_head: bool) -> keras.Model:
-        """Load KerasHub's model, without its preprocessor."""
         dtype = self._config(CONFIG_FILE).get("dtype")
         if isinstance(dtype, dict) and dtype.get("class_name") != "DTypePolicy":
             raise ValueError(
@@ -375,8 +361,30 @@ class KerasHubFormat(WeightMapFormat):
         tokenizer = self._tokenizer(vocabulary)
         tensors = self.dump(model)
         if head.task == "AlbertMaskedLM":
-            _warn_of_epsilon(model)
-        theirs = _build_theirs(backbone, self._backbone)
+            own = model.masked_lm_head.layer_norm_epsilon
+            if own != _HEAD_LAYER_NORM_EPSILON:
+                # KerasHub's class cannot have it; the effect is tiny.
+                warnings.warn(
+                    "KerasHub's masked LM head normalizes with epsilon "
+                    f"{_HEAD_LAYER_NORM_EPSILON}, and this one with {own}: scores will "
+                    "differ slightly.",
+                    stacklevel=2,
+                )
+        fits = {
+            "activation": get_activation(backbone.activation) is gelu_approximate,
+            "layer_norm_epsilon": backbone.layer_norm_epsilon == _LAYER_NORM_EPSILON,
+            "num_groups": backbone.num_layers % backbone.num_groups == 0,
+        }
+        unfit = [f"{n}={getattr(backbone, n)!r}" for n in fits if not fits[n]]
+        if unfit:
+            raise ValueError(
+                f"KerasHub's {self._backbone} computes the tanh form of GELU, a "
+                f"LayerNorm with epsilon {_LAYER_NORM_EPSILON}, and groups of equal "
+                f"depth. Received: {', '.join(unfit)}. Save the model as a preset of "
+                "keras_albert instead."
+            )
+        sizes = {name: getattr(backbone, name) for name in ARGUMENTS}
+        theirs = _new_backbone(self._backbone, sizes)
         if head.foreign != self._backbone:
             cls = getattr(keras_hub.models, head.foreign)
             arguments: dict[str, Any] = {"preprocessor": None}
@@ -417,7 +425,6 @@ class KerasHubFormat(WeightMapFormat):
 
 
 def _class_name(files: Files, file: str) -> str | None:
-    """Return the current name of the KerasHub class that a file names."""
     name = str(files.json(file).get("registered_name"))
     for library in _LIBRARIES:
         if name.startswith(library):
@@ -443,38 +450,11 @@ def _check_count(value: Any, name: str, path: Path) -> None:
         raise wrong_value(path, name, value, "a whole number above 0")
 
 
-def _build_theirs(ours: AlbertBackbone, backbone: str) -> keras.Model:
-    fits = {
-        "activation": get_activation(ours.activation) is gelu_approximate,
-        "layer_norm_epsilon": ours.layer_norm_epsilon == _LAYER_NORM_EPSILON,
-        "num_groups": ours.num_layers % ours.num_groups == 0,
-    }
-    unfit = [f"{name}={getattr(ours, name)!r}" for name in fits if not fits[name]]
-    if unfit:
-        raise ValueError(
-            f"KerasHub's {backbone} computes the tanh form of GELU, a LayerNorm with "
-            f"epsilon {_LAYER_NORM_EPSILON}, and groups of equal depth. Received: "
-            f"{', '.join(unfit)}. Save the model as a preset of keras_albert instead."
-        )
-    return _new_backbone(backbone, {name: getattr(ours, name) for name in ARGUMENTS})
-
-
 def _new_backbone(name: str, arguments: dict[str, Any]) -> keras.Model:
     cls = getattr(keras_hub.models, name)
     known = inspect.signature(cls).parameters
     arguments = {key: value for key, value in arguments.items() if key in known}
     return cls(**arguments, dtype="float32")
-
-
-def _warn_of_epsilon(model: Any) -> None:
-    """Warn of an epsilon that KerasHub's class cannot have; the effect is tiny."""
-    if model.masked_lm_head.layer_norm_epsilon != _HEAD_LAYER_NORM_EPSILON:
-        warnings.warn(
-            "KerasHub's masked LM head normalizes with epsilon "
-            f"{_HEAD_LAYER_NORM_EPSILON}, and this one with "
-            f"{model.masked_lm_head.layer_norm_epsilon}: scores will differ slightly.",
-            stacklevel=2,
-        )
 
 
 def _own_mappings(theirs: keras.Model) -> list[WeightMapping]:

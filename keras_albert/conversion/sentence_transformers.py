@@ -71,7 +71,6 @@ class SentenceTransformersCheckpoint(Checkpoint):
 
     @cached_property
     def _inside(self) -> Checkpoint:
-        """The opened checkpoint of transformers."""
         folder = self._modules[0][1]
         files = self.files if folder == self.directory else Files(folder)
         for each in (TRANSFORMERS, *BERT_FAMILY):

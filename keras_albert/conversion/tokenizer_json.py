@@ -275,7 +275,6 @@ def _stated_rules(path: Path) -> dict[str, bool]:
 
 
 def _compare_rules(path: Path, charsmap: bytes) -> None:
-    """Raise if `tokenizer_config.json` has other rules than a `tokenizer.json`."""
     table = table_normalizer(charsmap)
     found = {"lowercase": table.Normalize("A") == "a"}
     found["strip_accents"] = table.Normalize("\u00e9") == "e"

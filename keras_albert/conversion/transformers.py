@@ -194,7 +194,6 @@ class TransformersCheckpoint(WeightMapCheckpoint):
 
     @cached_property
     def _tensors(self) -> dict[str, StoredTensor]:
-        """Return the stored tensors, by the names of the mappings."""
         tensors: dict[str, StoredTensor] = {}
         begins = (self.weight_map.prefix, *self.weight_map.head_prefixes)
         for name, tensor in self.files.read(stored_weights).items():

@@ -172,19 +172,18 @@ def load_weights(
     Each weight and each tensor must be mapped once; `kept` weights, unmapped, stay.
     """
     table = _checked_table(model, mappings, kept)
-    problems = [
-        f"missing: {mapping.name}"
-        for mapping, _ in table
-        if mapping.name not in tensors
-    ]
-    known = {mapping.name for mapping, _ in table}
+    names = [mapping.name for mapping, _ in table]
+    problems = [f"missing: {name}" for name in names if name not in tensors]
+    known = set(names)
     problems += [f"unexpected: {name}" for name in sorted(set(tensors) - known)]
     values: list[tuple[keras.Variable, Array]] = []
     for mapping, variable in table:
         if mapping.name not in tensors:
             continue
         array = tensors[mapping.name]
-        expected = _foreign_shape(mapping, variable)
+        # One byte for a variable of any size: only the shape matters.
+        ours = np.broadcast_to(np.int8(0), tuple(variable.shape))
+        expected = mapping.transform.to_foreign(ours).shape
         if tuple(array.shape) != expected:
             problems.append(
                 f"wrong shape: {mapping.name} is {tuple(array.shape)}, and the model "
@@ -235,11 +234,7 @@ def _checked_table(
     covered = [mapping.variable for mapping in mappings] + list(kept)
     names = [mapping.name for mapping in mappings]
     problems = [
-        *(
-            f"the model has no weight: {path}"
-            for path in covered
-            if path not in variables
-        ),
+        *(f"the model has no weight: {x}" for x in covered if x not in variables),
         *(f"no mapping names: {path}" for path in variables if path not in covered),
         *(f"named twice: {path}" for path in _repeated(covered)),
         *(f"named twice: {name}" for name in _repeated(names)),
@@ -251,12 +246,6 @@ def _checked_table(
             "quantized or given LoRA weights, and with an embedding projection."
         )
     return [(mapping, variables[mapping.variable]) for mapping in mappings]
-
-
-def _foreign_shape(mapping: WeightMapping, variable: keras.Variable) -> tuple[int, ...]:
-    # One byte for a variable of any size: only the shape matters.
-    ours = np.broadcast_to(np.int8(0), tuple(variable.shape))
-    return mapping.transform.to_foreign(ours).shape
 
 
 def _unusable(array: Array, dtype: Any) -> str | None:
@@ -319,9 +308,8 @@ def check_head_activation(model: Any, library: str, activation: str | None) -> N
     """Check that a masked LM's head has another library's activation."""
     layer = getattr(model, "masked_lm_head", None)
     expected = activation or backbone_of(model).activation
-    if layer is not None and get_activation(layer.activation) != get_activation(
-        expected
-    ):
+    own = None if layer is None else get_activation(layer.activation)
+    if own is not None and own != get_activation(expected):
         raise ValueError(
             f"{library}'s masked LM has the activation {expected!r} in its head, and "
             f"this model has {layer.activation!r}. Save it as a preset of "
@@ -512,7 +500,13 @@ class WeightMapFormat(CheckpointFormat):
         if self.always_projects and not projects:
             tensors |= self._identity(widths[0])
         if not self.always_projects and projects and widths[0] == widths[1]:
-            self._drop_identity(tensors, widths[0])
+            for name, identity in self._identity(widths[0]).items():
+                if not np.array_equal(tensors.pop(name), identity):
+                    raise ValueError(
+                        f"{self.name} does not project embeddings that are as wide as "
+                        f"the encoder ({widths[0]}), and this model does, with weights "
+                        "that are not the identity. Choose another format."
+                    )
         return {
             name: np.ascontiguousarray(tensor, "float32")
             for name, tensor in tensors.items()
@@ -525,15 +519,6 @@ class WeightMapFormat(CheckpointFormat):
             each.name: each.transform.to_foreign(value)
             for each, value in identity.items()
         }
-
-    def _drop_identity(self, tensors: dict[str, Array], width: int) -> None:
-        for name, identity in self._identity(width).items():
-            if not np.array_equal(tensors.pop(name), identity):
-                raise ValueError(
-                    f"{self.name} does not project embeddings that are as wide as the "
-                    f"encoder ({width}), and this model does, with weights that are "
-                    "not the identity. Choose another format."
-                )
 
     def mappings(self, model: keras.Model) -> list[WeightMapping]:
         """Return the weight map of a model."""

@@ -380,7 +380,6 @@ class SharedTransformerEncoder(keras.layers.Layer):
         return_hidden_states: bool,
         return_attention_scores: bool,
     ) -> tuple[Any, ...]:
-        """Run layer by layer and collect intermediate outputs."""
         hidden_states = [x]
         scores: list[Tensor] = []
         for group in range(self.num_groups):

@@ -211,14 +211,9 @@ def _values(
     """
     own = [w for w in backbone.weights if not w.name.startswith("lora_")]
     shapes = {weight.path: tuple(weight.shape) for weight in own}
-    poolers = {
-        path: np.zeros(shape, "float32")
-        for path, shape in shapes.items()
-        if path.startswith("pooler/")
-    }
-    values = poolers | {
-        path: np.asarray(value, "float32") for path, value in stored.items()
-    }
+    poolers = [path for path in shapes if path.startswith("pooler/")]
+    values = {path: np.zeros(shapes[path], "float32") for path in poolers}
+    values |= {path: np.asarray(x, "float32") for path, x in stored.items()}
     for path in sorted({*shapes, *values}):
         found = values[path].shape if path in values else None
         if shapes.get(path) != found:

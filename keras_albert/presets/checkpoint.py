@@ -30,16 +30,14 @@ _HARMLESS_WEIGHTS = 2**22
 _ARRAYS_A_BLOCK = 16
 _HARMLESS_ARRAYS = 2**9
 
+_REMEDY = "Copy or download the file again, or correct it."
+
 _REQUIRED = (
     *("vocabulary_size", "num_layers", "num_heads", "embedding_dim", "hidden_dim"),
     "intermediate_dim",
 )
-_DEFAULTS = {
-    "num_groups": 1,
-    "num_inner_repetitions": 1,
-    "max_sequence_length": 512,
-    "num_segments": 2,
-}
+_DEFAULTS = {"num_groups": 1, "num_inner_repetitions": 1}
+_DEFAULTS |= {"max_sequence_length": 512, "num_segments": 2}
 
 
 def check_backbone_size(
@@ -51,10 +49,8 @@ def check_backbone_size(
     sizes = check_sizes(arguments, source)
     hidden, inner = sizes["hidden_dim"], sizes["intermediate_dim"]
     blocks = sizes["num_groups"] * sizes["num_inner_repetitions"]
-    rows = sum(
-        sizes[name]
-        for name in ("vocabulary_size", "max_sequence_length", "num_segments")
-    )
+    tables = ("vocabulary_size", "max_sequence_length", "num_segments")
+    rows = sum(sizes[name] for name in tables)
     weights = rows * sizes["embedding_dim"]
     weights += blocks * (4 * hidden * hidden + 2 * hidden * inner)
     if rank := sizes.get("adapter_rank", 0):
@@ -95,32 +91,28 @@ def check_sizes(arguments: Mapping[str, Any], source: str) -> dict[str, int]:
         is_count = isinstance(value, int) and not isinstance(value, bool)
         if not is_count or not 1 <= value <= _MOST:
             found = repr(value)[:80] if name in arguments else "none"
-            raise _wrong(
+            raise ValueError(
                 f"`{name}` in {source} must be an integer from 1 to 2**40. Received: "
-                f"{found}"
+                f"{found}. {_REMEDY}"
             )
         sizes[name] = value
     depth = sizes["num_layers"] * sizes["num_inner_repetitions"]
     if depth > MAX_LAYERS:
-        raise _wrong(
+        raise ValueError(
             f"`num_layers` times `num_inner_repetitions` in {source} is {depth}, and "
-            f"may be {MAX_LAYERS} at most"
+            f"may be {MAX_LAYERS} at most. {_REMEDY}"
         )
     if sizes["num_groups"] > sizes["num_layers"]:
-        raise _wrong(
+        raise ValueError(
             f"`num_groups` in {source} is {sizes['num_groups']}, more than "
-            f"`num_layers`, {sizes['num_layers']}"
+            f"`num_layers`, {sizes['num_layers']}. {_REMEDY}"
         )
     if sizes["hidden_dim"] % sizes["num_heads"]:
-        raise _wrong(
+        raise ValueError(
             f"`hidden_dim` in {source} is {sizes['hidden_dim']}, not a multiple of "
-            f"`num_heads`, {sizes['num_heads']}"
+            f"`num_heads`, {sizes['num_heads']}. {_REMEDY}"
         )
     return sizes
-
-
-def _wrong(fact: str) -> ValueError:
-    return ValueError(f"{fact}. Copy or download the file again, or correct it.")
 
 
 CONFIG_FILE = "config.json"

@@ -181,8 +181,11 @@ def _from_hf(model: str) -> Callable[[bool], str]:
     repository, _, revision = model.partition("@")
 
     def download(cached_only: bool) -> str:
-        def files(*others: str) -> str:
-            return huggingface_hub.snapshot_download(
+        found = ""
+        for others in ((), *((name,) for name in _LAST)):
+            if found and any(any(Path(found).glob(each)) for each in _WEIGHTS):
+                break
+            found = huggingface_hub.snapshot_download(
                 repository,
                 revision=revision or None,
                 allow_patterns=[*_CHECKPOINT_FILES, *others],
@@ -190,11 +193,6 @@ def _from_hf(model: str) -> Callable[[bool], str]:
                 local_files_only=cached_only,
                 endpoint=os.environ.get("HF_ENDPOINT"),
             )
-
-        found = files()
-        for pattern in _LAST:
-            if not any(any(Path(found).glob(each)) for each in _WEIGHTS):
-                found = files(pattern)
         return found
 
     return download

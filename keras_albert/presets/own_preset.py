@@ -312,7 +312,6 @@ def _class(config: Mapping[str, Any]) -> Any:
 
 
 def _build(config: Mapping[str, Any], arguments: Mapping[str, Any]) -> Any:
-    """Build an object from a config of Keras and other arguments."""
     complete = copy.deepcopy(dict(config))
     complete["config"] |= arguments
     return keras.saving.deserialize_keras_object(complete)

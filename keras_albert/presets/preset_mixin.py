@@ -3,7 +3,7 @@
 import json
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -188,7 +188,14 @@ def _loading(directory: Path, arguments: Mapping[str, Any]) -> Iterator[None]:
 
     Raise as well if the directory was replaced while its files were read.
     """
-    before = _identity(directory)
+
+    def identity() -> tuple[int, int] | None:
+        with suppress(OSError):
+            found = directory.stat()
+            return found.st_dev, found.st_ino
+        return None
+
+    before = identity()
     try:
         yield
     except Exception as error:
@@ -205,14 +212,6 @@ def _loading(directory: Path, arguments: Mapping[str, Any]) -> Iterator[None]:
             raise error from None
         with reading(directory, _REMEDY):
             raise error from None
-    if _identity(directory) != before:
+    if identity() != before:
         msg = f"{directory} was replaced while it was being loaded. Load it again."
         raise ValueError(msg)
-
-
-def _identity(directory: Path) -> tuple[int, int] | None:
-    try:
-        found = directory.stat()
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino

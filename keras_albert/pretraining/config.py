@@ -35,7 +35,6 @@ def _one_of(*choices: str) -> Rule:
 def _setting(
     default: Any, rule: Rule | None = None, stage: bool = False, changes: bool = False
 ) -> Any:
-    """Declare a setting."""
     # A stage may set those with `stage`, which change no variable of the model; a
     # resumed run, those with `changes`: they move files, distribute work or save
     # memory, and another rate or clipping can help a run whose loss became infinite.
@@ -398,7 +397,6 @@ class PretrainingConfig:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    """Read a file of settings."""
     text = path.read_bytes()
     load: Any = json.loads if path.suffix.lower() == ".json" else tomllib.loads
     try:

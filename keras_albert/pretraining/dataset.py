@@ -240,7 +240,6 @@ class PretrainingBatches:
 def _windows(
     pairs: tuple[TokenRows, TokenRows], length: int, draws: RowDraws
 ) -> tuple[TokenRows, TokenRows]:
-    """Cut pairs that are too long to `length` tokens at a random position."""
     # Truncation would train on the same beginnings in each epoch. A window within one
     # segment becomes the first segment of its row.
     first, second = pairs

@@ -124,7 +124,6 @@ def _fit(
     recorder: PretrainingRecorder,
     verbose: Any,
 ) -> None:
-    """Train to the end of a stage."""
     devices = recorder.devices
     if stage.config.min_layers is not None:
         depths = range(stage.config.min_layers, task.backbone.num_layers + 1)

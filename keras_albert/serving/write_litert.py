@@ -40,7 +40,6 @@ def write_litert(
 
 
 def _make_function(task: AlbertTask, sequence_length: int | None) -> Any:
-    """Make the task's function of int32 ids."""
     ranks = {name: len(spec.shape) for name, spec in task.input.items()}
     # The model fills in its most likely starts.
     has_starts = ranks.pop("start_positions", None) is not None
@@ -71,7 +70,6 @@ _PLACES = frozenset({"mask_positions"})
 
 
 def _name_outputs(task: AlbertTask, ids: Tensors, outputs: Any) -> Tensors:
-    """Name a model's outputs as in the ONNX export, and add those of the best."""
     match row_of(task).outputs:
         case None:
             named: Tensors = outputs

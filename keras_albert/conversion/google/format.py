@@ -167,10 +167,8 @@ class GoogleCheckpoint(WeightMapCheckpoint):
         """Return `30k-clean.model`, or the only `*.model`, or the only `vocab*.txt`."""
         found = super().find_vocabulary()
         for pattern in ("*.model", "vocab*.txt"):
-            there = [
-                *self.directory.glob(pattern),
-                *self.directory.glob(f"{_ASSETS}/{pattern}"),
-            ]
+            places = pattern, f"{_ASSETS}/{pattern}"
+            there = [path for each in places for path in self.directory.glob(each)]
             if found is None and len(there) == 1:
                 found = there[0]
         return found
@@ -373,13 +371,11 @@ class TFHubFormat(ModelGardenFormat):
             run_in_tensorflow("SavedModel", program, *arguments)
 
 
-def _with_their_heads(weight_map: WeightMap) -> WeightMap:
-    known = ("AlbertMaskedLM", "AlbertBackbone", "AlbertTextEmbedder")
-    heads = tuple(head for head in weight_map.heads if head.task in known)
-    return replace(weight_map, heads=heads)
-
-
-_ALBERT, _BERT = map(_with_their_heads, (ALBERT, BERT))
+_THEIRS = ("AlbertMaskedLM", "AlbertBackbone", "AlbertTextEmbedder")
+_ALBERT, _BERT = (
+    replace(each, heads=tuple(head for head in each.heads if head.task in _THEIRS))
+    for each in (ALBERT, BERT)
+)
 _FILES = ("albert_config.json", "albert_model.ckpt")
 _BERT_FILES = ("bert_config.json", "bert_model.ckpt")
 MODEL_GARDEN, TF_HUB = (

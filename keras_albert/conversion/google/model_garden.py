@@ -30,43 +30,26 @@ class _Names(NamedTuple):
     bert: str
 
 
+_IN_ENCODER = (
+    "word_embeddings embedding_layer embeddings/word_embeddings",
+    "position_embedding position_embedding_layer embeddings/position_embeddings",
+    "type_embeddings type_embedding_layer embeddings/token_type_embeddings",
+    "embeddings/layer_norm embedding_norm_layer embeddings/LayerNorm",
+    "embedding_projection embedding_projection encoder/embedding_hidden_mapping_in",
+    "pooler_transform pooler_layer pooler/dense",
+)
+_IN_HEAD = (
+    "masked_lm/dense cls/predictions/transform/dense",
+    "masked_lm/layer_norm cls/predictions/transform/LayerNorm",
+    "masked_lm cls/predictions/output_bias",
+)
 _NAMES = [
-    _Names(variables, objects, name, name)
-    for variables, objects, name in (
-        (
-            *("word_embeddings", "encoder/_embedding_layer"),
-            "bert/embeddings/word_embeddings",
-        ),
-        (
-            *("position_embedding", "encoder/_position_embedding_layer"),
-            "bert/embeddings/position_embeddings",
-        ),
-        (
-            *("type_embeddings", "encoder/_type_embedding_layer"),
-            "bert/embeddings/token_type_embeddings",
-        ),
-        (
-            *("embeddings/layer_norm", "encoder/_embedding_norm_layer"),
-            "bert/embeddings/LayerNorm",
-        ),
-        (
-            *("embedding_projection", "encoder/_embedding_projection"),
-            "bert/encoder/embedding_hidden_mapping_in",
-        ),
-        ("pooler_transform", "encoder/_pooler_layer", "bert/pooler/dense"),
-        (
-            *("bert/cls/predictions/transform/dense", "masked_lm/dense"),
-            "cls/predictions/transform/dense",
-        ),
-        (
-            *("bert/cls/predictions/transform/LayerNorm", "masked_lm/layer_norm"),
-            "cls/predictions/transform/LayerNorm",
-        ),
-        (
-            *("bert/cls/predictions/output_bias", "masked_lm"),
-            "cls/predictions/output_bias",
-        ),
-    )
+    _Names(variables, f"encoder/_{objects}", f"bert/{name}", f"bert/{name}")
+    for variables, objects, name in map(str.split, _IN_ENCODER)
+]
+_NAMES += [
+    _Names(f"bert/{name}", objects, name, name)
+    for objects, name in map(str.split, _IN_HEAD)
 ]
 # Where google-research's name is that of the variable itself.
 _ALONE = ("_embeddings", "output_bias")

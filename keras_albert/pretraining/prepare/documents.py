@@ -154,7 +154,6 @@ def read_documents(
 
 @contextmanager
 def _open(part: InputPart) -> Iterator[tuple[Any, Any]]:
-    """Open the file, and the stream of its text."""
     filesystems = beam_filesystems()
     # Beam's reader of compressed files does not limit the length of lines.
     with filesystems.open(part.path, compression_type="uncompressed") as stream:

@@ -221,7 +221,6 @@ def _finish(
     reports: dict[str, Report],
     max_broken: float | None,
 ) -> PreparedMetadata:
-    """Write the vocabulary and the metadata, when all parts are finished."""
     output = settings.output
     fingerprints = [settings.fingerprint(part) for part in parts]
     found = [Counter(reports[name]["counters"]) for name in fingerprints]

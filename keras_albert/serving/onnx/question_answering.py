@@ -29,7 +29,6 @@ class QuestionAnswererGraph(OnnxTask):
         }
 
     def _span_mask(self, ids: dict[str, Any]) -> Any:
-        """Implement `span_mask`."""
         op = self.op
         mask, segments = ids["padding_mask"], ids["segment_ids"]
         follows = op.Pad(op.Slice(mask, [1], [2**31], [1]), [0, 0, 0, 1], 0)

@@ -152,7 +152,6 @@ def served_versions(path: Path) -> dict[int, Path]:
 def _check_options(
     task: AlbertTask, max_length: int | None, top_k: int | None
 ) -> dict[str, int | None]:
-    """Check options and fill in defaults that depend on the task."""
     preprocessor = task.preprocessor
     if max_length is None:
         max_length = preprocessor.max_length

@@ -85,6 +85,5 @@ def fill_in(questions: Any, choices: Any) -> Any:
 
 
 def _slice(ragged: Any, begins: Any, lengths: Any) -> Any:
-    """Return the values of a slice of each row."""
     starts = ragged.row_starts() + begins
     return tf.gather(ragged.values, tf.ragged.range(starts, starts + lengths))

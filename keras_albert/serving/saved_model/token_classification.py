@@ -260,7 +260,6 @@ def _behind(values: Any, first: Any) -> Any:
 def _describe(
     words: WordTensors, label: Any, score: Any, starts: Any, ends: Any, rows: Any
 ) -> dict[str, Any]:
-    """Arrange the results in rows, one for each text."""
     values = {
         "label": label,
         "score": score,

@@ -73,7 +73,6 @@ def write_saved_model(
 
 
 def _inputs_of(function: Any) -> list[Any]:
-    """Return the specifications of a concrete function's inputs."""
     positional, named = function.structured_input_signature
     return [*positional, *named.values()]
 
@@ -102,7 +101,6 @@ def _write_warm_up(
 
 
 def _make_input(spec: Any, rows: int, length: int, special: SpecialIds) -> Any:
-    """Fill an input tensor; an axis of choices has size two."""
     rank = spec.shape.rank
     if rank == 0:
         return np.array(_NUMBERS[spec.name], spec.dtype.as_numpy_dtype)

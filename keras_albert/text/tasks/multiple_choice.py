@@ -49,7 +49,6 @@ def choice_columns(x: Any) -> tuple[tuple[list[Any], ...], bool]:
 
 
 def _transpose(rows: list[Any]) -> tuple[list[Any], ...]:
-    """Convert a list of dicts or tuples to columns."""
     if not rows:
         return [], []
     for number, row in enumerate(rows):

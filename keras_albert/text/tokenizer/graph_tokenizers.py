@@ -225,7 +225,6 @@ def _byte_lengths(codes: Any) -> Any:
 
 @functools.lru_cache(maxsize=4)
 def _model(proto: bytes) -> bytes:
-    """Build the tables of `FastWordpieceTokenizer`."""
     vocabulary: Any = open_vocabulary(proto)
     unknown = vocabulary.special_tokens["unk_token"]
     # The words are split already, and ids are not joined to texts.
@@ -270,7 +269,6 @@ def graph_tokens_with_offsets(sentence_piece: Any, inputs: Any) -> tuple[Any, An
 
 
 def _graph_character_offsets(texts: Any, starts: Any, ends: Any) -> tuple[Any, Any]:
-    """Convert tensorflow-text's byte offsets to character offsets without blanks."""
     codes, first_bytes = tf.strings.unicode_decode_with_offsets(texts, "UTF-8")
     # Offsets into all rows, concatenated, so that one sorted search covers them.
     lengths = tf.cast(tf.strings.length(texts), "int64")

@@ -216,7 +216,6 @@ def rules_from_config(config: Mapping[str, Any]) -> WordPieceRules:
 
 
 def _check_pieces(pieces: list[str]) -> dict[str, int]:
-    """Return the ids of pieces."""
     ids: dict[str, int] = {}
     for index, piece in enumerate(pieces):
         if not isinstance(piece, str) or not piece or "\n" in piece or "\r" in piece:
