@@ -132,11 +132,9 @@ def backbone_config(
 def check_groups(
     num_layers: int, num_groups: int, group_of: Callable[[int], int], library: str
 ) -> None:
-    """Check that another library assigns layers to the same groups.
-
-    Other libraries divide in floating point, which for some numbers is one too low;
-    here the group is `layer * num_groups // num_layers`.
-    """
+    """Check that another library assigns layers to the same groups."""
+    # Other libraries divide in floating point, which for some numbers is one too low;
+    # here the group is `layer * num_groups // num_layers`.
     for layer in range(num_layers):
         group = layer * num_groups // num_layers
         if group_of(layer) != group:

@@ -230,10 +230,8 @@ def _outputs(outputs: Any) -> Arrays:
 def peer_outputs(
     key: str, model: keras.Model, directory: Path, inputs: Arrays
 ) -> dict[str, Arrays]:
-    """Run a batch by the other library: outputs by our names, under the library's.
-
-    Empty if there is no library, it is not installed, or it has no such class.
-    """
+    """Run a batch by the other library: outputs by our names, under the library's."""
+    # Empty if there is no library, it is not installed, or it has no such class.
     if key.startswith("keras-hub"):
         return {"KerasHub": _from_keras_hub(model, directory, inputs)}
     installed = all(map(importlib.util.find_spec, ("transformers", "torch")))

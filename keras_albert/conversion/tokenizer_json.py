@@ -315,11 +315,9 @@ def _steps(normalizer: Any) -> Iterator[Step]:
 
 
 def write_tokenizer_files(directory: Path, proto: bytes, max_length: int) -> None:
-    """Write `tokenizer.json` and `tokenizer_config.json`.
-
-    With them, transformers and transformers.js tokenize as SentencePiece does; a
-    special token that is written in a text is one there.
-    """
+    """Write `tokenizer.json` and `tokenizer_config.json`."""
+    # With them, transformers and transformers.js tokenize as SentencePiece does; a
+    # special token that is written in a text is one there.
     ids = {token: index for index, token in enumerate(SPECIAL_TOKENS)}
     tokenizer = {
         "version": "1.0",

@@ -250,10 +250,8 @@ def _check_zip(file: IO[bytes], size: int) -> int:
 
 
 def _check_pickle(file: Any, most: int | None) -> None:
-    """Raise if a pickle names anything but tensors, or a number above `most`.
-
-    PyTorch itself also allows `bytearray(n)` and `Tensor(n)`, of any size.
-    """
+    """Raise if a pickle names anything but tensors, or a number above `most`."""
+    # PyTorch itself also allows `bytearray(n)` and `Tensor(n)`, of any size.
     for opcode, argument, position in pickletools.genops(file):
         if (position or 0) > _LONGEST_PROGRAM:
             raise ValueError("its pickle is too long")
@@ -266,10 +264,8 @@ def _check_pickle(file: Any, most: int | None) -> None:
 
 
 def _read_h5(path: Path) -> Tensors:
-    """Return the tensors of a former TensorFlow class, by PyTorch's names.
-
-    Source: `modeling_tf_pytorch_utils.py` of transformers 4.
-    """
+    """Return the tensors of a former TensorFlow class, by PyTorch's names."""
+    # Source: `modeling_tf_pytorch_utils.py` of transformers 4.
     arrays = named_arrays(path)
     tensors: Tensors = {}
     with reading(path):

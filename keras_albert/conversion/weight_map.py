@@ -137,10 +137,8 @@ class WeightMap:
 
 
 def variables_by_path(model: keras.Model) -> dict[str, keras.Variable]:
-    """Return a model's weights by their paths within it, such as `pooler/kernel`.
-
-    The weights of a nested model keep their paths in that model.
-    """
+    """Return a model's weights by their paths within it, such as `pooler/kernel`."""
+    # The weights of a nested model keep their paths in that model.
     inner = [layer for layer in model.layers if isinstance(layer, keras.Model)]
     found = {path: w for part in inner for path, w in variables_by_path(part).items()}
     inside = {id(weight) for weight in found.values()}
@@ -167,10 +165,8 @@ def load_weights(
     kept: Collection[str] = (),
     source: str = "the checkpoint",
 ) -> None:
-    """Copy a foreign checkpoint's tensors into a model, all of them or none.
-
-    Each weight and each tensor must be mapped once; `kept` weights, unmapped, stay.
-    """
+    """Copy a foreign checkpoint's tensors into a model, all of them or none."""
+    # Each weight and each tensor must be mapped once; `kept` weights, unmapped, stay.
     table = _checked_table(model, mappings, kept)
     names = [mapping.name for mapping, _ in table]
     problems = [f"missing: {name}" for name in names if name not in tensors]

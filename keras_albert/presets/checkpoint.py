@@ -283,10 +283,8 @@ def get_format(key: str) -> CheckpointFormat:
 
 
 def open_checkpoint(directory: Path) -> Checkpoint:
-    """Open a directory in the format that its files have.
-
-    Without files of another library it is a preset of this package, perhaps empty.
-    """
+    """Open a directory in the format that its files have."""
+    # Without files of another library it is a preset of this package, perhaps empty.
     files = Files(directory)
     *others, own = formats().values()
     found = next((each for each in others if each.recognizes(files)), None)

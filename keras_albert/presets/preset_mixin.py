@@ -184,10 +184,8 @@ def _name_tasks(directory: Path) -> None:
 
 @contextmanager
 def _loading(directory: Path, arguments: Mapping[str, Any]) -> Iterator[None]:
-    """Name the directory in any error, unless an argument may have caused it.
-
-    Raise as well if the directory was replaced while its files were read.
-    """
+    """Name the directory in any error, unless an argument may have caused it."""
+    # Raise as well if the directory was replaced while its files were read.
 
     def identity() -> tuple[int, int] | None:
         with suppress(OSError):

@@ -115,10 +115,8 @@ class GoogleCheckpoint(WeightMapCheckpoint):
         return list(self._shapes.values())
 
     def task_name(self) -> str | None:
-        """Return the name of the task class for the checkpoint's head, or `None`.
-
-        A head with one output counts as a regression; RACE's has the same weights.
-        """
+        """Return the name of the task class for the checkpoint's head, or `None`."""
+        # A head with one output counts as a regression; RACE's has the same weights.
         found = self._shapes
         for head in self.weight_map.heads:
             if head.mappings and all(each.name in found for each in head.mappings):

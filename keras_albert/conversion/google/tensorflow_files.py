@@ -128,10 +128,8 @@ def _reading(prefix: Path) -> Iterator[Any]:
 
 
 def _google_names(graph: bytes, shapes: Mapping[str, Shape]) -> dict[str, str]:
-    """Return google-research's names by keys; an unknown variable's is its key.
-
-    Training state and heads other than a masked LM's are left out.
-    """
+    """Return google-research's names by keys; an unknown variable's is its key."""
+    # Training state and heads other than a masked LM's are left out.
     from tensorflow.core.protobuf import (  # noqa: PLC0415  (slow to import)
         trackable_object_graph_pb2,
     )
@@ -152,10 +150,8 @@ def _google_names(graph: bytes, shapes: Mapping[str, Shape]) -> dict[str, str]:
 
 
 def saved_model_config(directory: Path) -> dict[str, Any] | None:
-    """Return an encoder's config by google-research's keys, with `model_type`.
-
-    `None` if the SavedModel has no encoder of ALBERT or BERT.
-    """
+    """Return an encoder's config by google-research's keys, with `model_type`."""
+    # `None` if the SavedModel has no encoder of ALBERT or BERT.
     path, prefix = directory / SAVED_MODEL, find_checkpoint(directory)
     if prefix is None or not path.is_file():
         return None
