@@ -37,11 +37,7 @@ from keras_albert.tasks.recipes import recipe
 from keras_albert.text import AlbertTokenizer, train_vocabulary
 from keras_albert.training.devices import devices_of_processes
 from keras_albert.training.model_card import ON_CARD
-from keras_albert.training.recorder import (
-    StopSignals,
-    TrainingRecorder,
-    resumable_fit,
-)
+from keras_albert.training.recorder import StopSignals, TrainingRecorder, resumable_fit
 from keras_albert.training.run_folder import (
     Row,
     RunFolder,

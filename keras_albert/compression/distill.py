@@ -38,12 +38,7 @@ from keras_albert.training.recorder import (
     TrainingRecorder,
     resumable_fit,
 )
-from keras_albert.training.run_folder import (
-    Row,
-    RunFolder,
-    config_without_name,
-    digest,
-)
+from keras_albert.training.run_folder import Row, RunFolder, config_without_name, digest
 from keras_albert.types import Batch
 from keras_albert.utils.arguments import check_at_least, check_positive
 from keras_albert.utils.keras_internals import all_layers, outputs_of_layer

@@ -15,11 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from keras_albert.text import AlbertTextEmbedderPreprocessor
-from keras_albert.text.masking import (
-    MaskedRows,
-    MaskingRates,
-    WholeWordMasking,
-)
+from keras_albert.text.masking import MaskedRows, MaskingRates, WholeWordMasking
 
 # The lengths of rows in tokens. Each batch has one of them, so that few shapes are
 # compiled, and short texts are as frequent as long ones.

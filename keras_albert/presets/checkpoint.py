@@ -41,9 +41,7 @@ _DEFAULTS |= {"max_sequence_length": 512, "num_segments": 2}
 
 
 def check_backbone_size(
-    arguments: Mapping[str, Any],
-    stored: Collection[tuple[int, ...]],
-    source: str,
+    arguments: Mapping[str, Any], stored: Collection[tuple[int, ...]], source: str
 ) -> None:
     """Raise if a config describes a far larger model, before memory is allocated."""
     sizes = check_sizes(arguments, source)

@@ -219,10 +219,7 @@ class PretrainingBatches:
         return x, y, {"masked_lm": masked, "sentence_order": real}
 
     def _changed(
-        self,
-        pairs: tuple[TokenRows, TokenRows],
-        rows: Int64Array,
-        epochs: Int64Array,
+        self, pairs: tuple[TokenRows, TokenRows], rows: Int64Array, epochs: Int64Array
     ) -> tuple[TokenRows, TokenRows]:
         """Return the pairs that replace half of the given ones."""
         first, second = pairs

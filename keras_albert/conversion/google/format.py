@@ -20,10 +20,7 @@ from keras_albert.conversion.config import (
     check_groups,
     wrong_value,
 )
-from keras_albert.conversion.google.model_garden import (
-    garden_objects,
-    garden_variables,
-)
+from keras_albert.conversion.google.model_garden import garden_objects, garden_variables
 from keras_albert.conversion.google.names import (
     ALBERT,
     ALBERT_ZH,
@@ -322,8 +319,7 @@ GOOGLE = GoogleFormat(
     GOOGLE_BERT,
 )
 FIRST_ALBERT_ZH = GoogleFormat(
-    *("albert-zh", "albert_zh", ALBERT_ZH),
-    *("albert_config.json", "albert_model.ckpt"),
+    *("albert-zh", "albert_zh", ALBERT_ZH), *("albert_config.json", "albert_model.ckpt")
 )
 
 

@@ -122,6 +122,5 @@ BERT = replace(
 )
 # The first generation, whose layers share one.
 ALBERT_ZH = replace(
-    BERT,
-    block=name_blocks("bert/encoder/layer_shared/", *BERT_LAYERS, _dense, _norm),
+    BERT, block=name_blocks("bert/encoder/layer_shared/", *BERT_LAYERS, _dense, _norm)
 )

@@ -18,12 +18,7 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 
 from keras_albert.utils.environment import import_package
-from keras_albert.utils.remote import (
-    address_of,
-    check_new_address,
-    is_remote,
-    uploaded,
-)
+from keras_albert.utils.remote import address_of, check_new_address, is_remote, uploaded
 
 JSON_SUFFIXES = (".jsonl", ".ndjson", ".json")
 _EXTRA = "keras-albert[pretraining]"

@@ -284,9 +284,7 @@ def _check_sizes(output: str, files: dict[str, dict[str, int]]) -> None:
 
 
 def _broken_files(
-    parts: list[InputPart],
-    counters: list[Counter[str]],
-    max_broken: float | None,
+    parts: list[InputPart], counters: list[Counter[str]], max_broken: float | None
 ) -> list[str]:
     """Return the damaged files, or raise if they are too many."""
     pairs = zip(parts, counters, strict=True)
