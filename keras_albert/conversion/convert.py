@@ -120,10 +120,9 @@ def convert_checkpoint(
         written.write(model, temporary, getattr(tokenizer, "proto", None))
         differences = _verify(model, written, temporary)
     variables = variables_by_path(model)
+    own = {path: path for path in variables}
     before, after = (
-        {path: path for path in variables}
-        if each.key == OWN_FORMAT
-        else each.names(model)
+        own if each.key == OWN_FORMAT else each.names(model)
         for each in (checkpoint.format, written)
     )
     weights = tuple(
@@ -154,12 +153,11 @@ def probe_batch(model: keras.Model) -> dict[str, Any]:
     ids = rng.integers(0, backbone.vocabulary_size, (_ROWS, length))
     padding_mask = np.arange(length) < np.array([[length], [length - 2], [length // 2]])
     segment_ids = np.arange(length) >= np.array([[length], [3], [3]])
-    mask_positions = np.tile(np.arange(1, 4), (_ROWS, 1))
     batch = {
         "token_ids": ids * padding_mask,
         "segment_ids": segment_ids * padding_mask,
         "padding_mask": padding_mask,
-        "mask_positions": mask_positions,
+        "mask_positions": np.tile(np.arange(1, 4), (_ROWS, 1)),
     }
     inputs: dict[str, Any] = {}
     for name, tensor in model.input.items():
@@ -210,10 +208,9 @@ def _reload(
     if target.key == OWN_FORMAT:
         options = {"preprocessor": None} if is_task else {}
         return type(model).from_preset(checkpoint, **options)
-    backbone = checkpoint.load_backbone(AlbertBackbone, load_weights=False)
-    again = backbone
+    again = checkpoint.load_backbone(AlbertBackbone, load_weights=False)
     if is_task:
-        config = model.get_config() | {"backbone": backbone, "preprocessor": None}
+        config = model.get_config() | {"backbone": again, "preprocessor": None}
         again = type(model).from_config(config)
     checkpoint.load_weights(again)
     return again

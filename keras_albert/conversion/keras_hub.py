@@ -191,9 +191,8 @@ class KerasHubCheckpoint(WeightMapCheckpoint):
 
     def task_name(self) -> str | None:
         found = _class_name(self.files, TASK_FILE)
-        return next(
-            (head.task for head in self.weight_map.heads if head.foreign == found), None
-        )
+        heads = (head for head in self.weight_map.heads if head.foreign == found)
+        return next((head.task for head in heads), None)
 
     def task_arguments(self, task: type) -> dict[str, Any]:
         ours = [cls.__name__ for cls in task.__mro__]
@@ -389,9 +388,16 @@ class KerasHubFormat(WeightMapFormat):
             cls = getattr(keras_hub.models, head.foreign)
             arguments: dict[str, Any] = {"preprocessor": None}
             if tokenizer is not None:
-                settings = _preprocessor_settings(
-                    getattr(model, "preprocessor", None), backbone.max_sequence_length
-                )
+                # For the widest batch.
+                own = getattr(model, "preprocessor", None)
+                length = backbone.max_sequence_length
+                settings: dict[str, Any] = {"sequence_length": length}
+                if own is not None:
+                    length = min(own.max_length, length)
+                    settings = {"sequence_length": length, "truncate": own.truncate}
+                if hasattr(own, "mask_selection_rate"):
+                    settings |= {name: getattr(own, name) for name in _RATES}
+                    settings["mask_selection_length"] = own.mask_slots(length)
                 arguments["preprocessor"] = cls.preprocessor_cls(tokenizer, **settings)
             if head.task == "AlbertClassifier":
                 arguments |= {n: getattr(model, n) for n in _CLASSIFIER_ARGUMENTS}
@@ -431,18 +437,6 @@ def _class_name(files: Files, file: str) -> str | None:
             name = name.removeprefix(library)
             return _CLASS_NAMES.get(name, name)
     return None
-
-
-def _preprocessor_settings(preprocessor: Any, max_length: int) -> dict[str, Any]:
-    """Translate the settings of a preprocessor to KerasHub's, for the widest batch."""
-    if preprocessor is None:
-        return {"sequence_length": max_length}
-    length = min(preprocessor.max_length, max_length)
-    settings = {"sequence_length": length, "truncate": preprocessor.truncate}
-    if hasattr(preprocessor, "mask_selection_rate"):
-        settings |= {name: getattr(preprocessor, name) for name in _RATES}
-        settings["mask_selection_length"] = preprocessor.mask_slots(length)
-    return settings
 
 
 def _check_count(value: Any, name: str, path: Path) -> None:

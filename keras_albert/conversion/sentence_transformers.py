@@ -116,13 +116,10 @@ class SentenceTransformersCheckpoint(Checkpoint):
                 "AlbertBackbone, or choose another checkpoint."
             )
         settings = self.files.json(_SETTINGS_FILE)
-        if settings.get("truncate_dim") is not None:
-            raise wrong_value(
-                self.directory / _SETTINGS_FILE,
-                "truncate_dim",
-                settings["truncate_dim"],
-                "null: AlbertTextEmbedder returns whole vectors",
-            )
+        if (size := settings.get("truncate_dim")) is not None:
+            path, expected = self.directory / _SETTINGS_FILE, "null: AlbertTextEmbedder"
+            expected += " returns whole vectors"
+            raise wrong_value(path, "truncate_dim", size, expected)
         return {
             "pooling_mode": _pooling_mode(self._modules[1][1]),
             "normalize": "Normalize" in kinds,

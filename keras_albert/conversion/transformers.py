@@ -294,13 +294,18 @@ class TransformersFormat(WeightMapFormat):
             return True
         own_layers = backbone.num_groups == backbone.num_layers
         are_equal = backbone.embedding_dim == backbone.hidden_dim
+        if self.weight_map is DISTILBERT:
+            # It has no use of segments.
+            table = backbone.embedding.segment_embedding.embeddings
+            has_segments = np.any(keras.ops.convert_to_numpy(table))
+            if has_segments or backbone.layer_norm_epsilon != _LAYER_NORM_EPSILON:
+                return False
         projects = backbone.embedding.projection is not None
         return bool(
             own_layers
             and backbone.num_inner_repetitions == 1
             and (are_equal or self.weight_map is ELECTRA)
             and projects != are_equal
-            and (self.weight_map is not DISTILBERT or _is_distilbert(backbone))
         )
 
     def dump(self, model: keras.Model) -> dict[str, Array]:
@@ -342,9 +347,14 @@ class TransformersFormat(WeightMapFormat):
         """Translate a model's arguments to transformers' config."""
         backbone, head = backbone_of(model), self.head_for(model)
         if not self.fits(backbone):
+            names = (
+                *("num_layers", "num_groups", "num_inner_repetitions"),
+                *("embedding_dim", "hidden_dim", "use_embedding_projection"),
+            )
+            sizes = ", ".join(f"{name}={getattr(backbone, name)}" for name in names)
             raise ValueError(
                 f"The model does not have the sizes of {self.weight_map.model_type!r}: "
-                f"{_sizes(backbone)}. Export it with model_type='albert'."
+                f"{sizes}. Export it with model_type='albert'."
             )
         check_head_epsilon(model, "transformers")
         _check_groups(backbone.num_layers, backbone.num_groups)
@@ -362,7 +372,14 @@ class TransformersFormat(WeightMapFormat):
         if head.task in _LABELLED:
             config |= label_config(model.num_classes, model.labels)
         if head.task == "AlbertClassifier":
-            _check_activation(model)
+            plain = keras.activations.linear, keras.activations.softmax
+            if model.activation not in plain and not model.is_multi_label:
+                raise ValueError(
+                    "transformers' classifier returns logits, to which softmax or, for "
+                    "several labels, sigmoid can be applied. Received a classifier "
+                    f"with activation={model.activation!r}. Save it as a preset of "
+                    "keras_albert instead."
+                )
             kind = _SETS if model.is_multi_label else "single_label_classification"
             config["problem_type"] = "regression" if model.is_regression else kind
         return config
@@ -413,33 +430,6 @@ def _check_groups(num_layers: int, num_groups: int) -> None:
     per_group = num_layers / num_groups
     check_groups(
         num_layers, num_groups, lambda layer: int(layer / per_group), "transformers"
-    )
-
-
-def _check_activation(model: Any) -> None:
-    plain = model.activation in (keras.activations.linear, keras.activations.softmax)
-    if not plain and not model.is_multi_label:
-        raise ValueError(
-            "transformers' classifier returns logits, to which softmax or, for "
-            "several labels, sigmoid can be applied. Received a classifier with "
-            f"activation={model.activation!r}. Save it as a preset of keras_albert "
-            "instead."
-        )
-
-
-def _sizes(backbone: Any) -> str:
-    names = (
-        *("num_layers", "num_groups", "num_inner_repetitions"),
-        *("embedding_dim", "hidden_dim", "use_embedding_projection"),
-    )
-    return ", ".join(f"{name}={getattr(backbone, name)}" for name in names)
-
-
-def _is_distilbert(backbone: Any) -> bool:
-    """Return whether a backbone without a projection has no use of segments."""
-    segments = backbone.embedding.segment_embedding.embeddings
-    return backbone.layer_norm_epsilon == _LAYER_NORM_EPSILON and not np.any(
-        keras.ops.convert_to_numpy(segments)
     )
 
 

@@ -266,6 +266,13 @@ def _check_pickle(file: Any, most: int | None) -> None:
 def _read_h5(path: Path) -> Tensors:
     """Return the tensors of a former TensorFlow class, by PyTorch's names."""
     # Source: `modeling_tf_pytorch_utils.py` of transformers 4.
+    import h5py  # noqa: PLC0415  (comes with Keras; rarely needed at import)
+
+    def read(place: str, turned: bool) -> npt.NDArray[Any]:
+        with reading(path), h5py.File(path) as file:
+            values = np.asarray(file[place])
+        return values.T if turned else values
+
     arrays = named_arrays(path)
     tensors: Tensors = {}
     with reading(path):
@@ -279,18 +286,7 @@ def _read_h5(path: Path) -> Tensors:
                 name = re.sub(r"^[^.]*___", "", name.replace("_._", "."))
                 turned = kind == "kernel"
                 shape = array.shape[::-1] if turned else array.shape
-                tensors[name] = StoredTensor(shape, _h5_reader(path, place, turned))
+                tensors[name] = StoredTensor(shape, partial(read, place, turned))
     if _H5_USED in tensors:
         tensors[_H5_UNUSED] = tensors.pop(_H5_USED)
     return tensors
-
-
-def _h5_reader(path: Path, place: str, turned: bool) -> Callable[[], npt.NDArray[Any]]:
-    import h5py  # noqa: PLC0415  (comes with Keras; rarely needed at import)
-
-    def read() -> npt.NDArray[Any]:
-        with reading(path), h5py.File(path) as file:
-            values = np.asarray(file[place])
-        return values.T if turned else values
-
-    return read

@@ -43,8 +43,7 @@ class LabelledTexts:
 
     def __init__(self, texts: Any, y: Any = None, sample_weight: Any = None) -> None:
         y, sample_weight = (
-            None if values is None else np.atleast_1d(values)
-            for values in (y, sample_weight)
+            None if x is None else np.atleast_1d(x) for x in (y, sample_weight)
         )
         check_counts(len(texts), y, sample_weight)
         self.texts = texts
@@ -58,12 +57,10 @@ class LabelledTexts:
 
     def pack(self, rows: Int64Array, length: int) -> Batch:
         """Pack some rows; see `Examples`."""
-        batch: Batch = (self.texts.pack(rows, length),)
-        if self.y is not None:
-            batch += (self.y[rows],)
-            if self.sample_weight is not None:
-                batch += (self.sample_weight[rows],)
-        return batch
+        x, y, weights = self.texts.pack(rows, length), self.y, self.sample_weight
+        if y is None:
+            return (x,)
+        return (x, y[rows]) if weights is None else (x, y[rows], weights[rows])
 
 
 def lengths_by_text(examples: Any) -> Int64Array:
@@ -204,12 +201,9 @@ class EncodedTexts:
                 segment_ids[inside] = segment
                 segment_ids[rows, end] = segment
             begin = end + 1
-        padding_mask = (position < begin[:, None]).astype(np.int32)
-        return {
-            "token_ids": token_ids,
-            "segment_ids": segment_ids,
-            "padding_mask": padding_mask,
-        }
+        mask = (position < begin[:, None]).astype(np.int32)
+        ids = {"token_ids": token_ids, "segment_ids": segment_ids}
+        return {**ids, "padding_mask": mask}
 
 
 def pack_in_graph(
@@ -242,15 +236,15 @@ def join_in_graph(
         list(segments), start_of_sequence_id=special.cls, end_of_segment_id=special.sep
     )
     longest = tf.cast(token_ids.bounding_shape(axis=1), tf.int32)
-    if pad_to is None:
+    if isinstance(pad_to, int):
+        shape: Any = [None, pad_to]
+    elif pad_to is None:
         # An empty batch has no longest row, but a model needs at least one token.
-        length = tf.maximum(longest, 1)
-    elif isinstance(pad_to, int):
-        length = pad_to
+        shape = tf.stack([-1, tf.maximum(longest, 1)])
     else:
         buckets = tf.constant(list(pad_to), tf.int32)
-        length = buckets[tf.searchsorted(buckets, longest[None])[0]]
-    shape = [None, length] if isinstance(pad_to, int) else tf.stack([-1, length])
+        place = tf.searchsorted(buckets, longest[None])[0]
+        shape = tf.stack([-1, buckets[place]])
     padding_mask = tf.ones_like(token_ids, dtype=tf.int32)
     return {
         "token_ids": token_ids.to_tensor(special.pad, shape=shape),

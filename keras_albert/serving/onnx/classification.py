@@ -169,14 +169,12 @@ def _agree(
     if tolerance is not None:
         difference = op.Abs(op.Sub(outputs, previous))
         return op.LessOrEqual(op.Squeeze(difference, [1]), tolerance)
+    both = outputs, previous
     if classifier.is_multi_label:
-        same = op.Equal(op.Greater(outputs, 0.5), op.Greater(previous, 0.5))
+        same = op.Equal(*(op.Greater(x, 0.5) for x in both))
         least = op.ReduceMin(builder.cast(same, "int32"), [-1], keepdims=0)
         return builder.cast(least, "bool")
-    return op.Equal(
-        op.ArgMax(outputs, axis=-1, keepdims=0),
-        op.ArgMax(previous, axis=-1, keepdims=0),
-    )
+    return op.Equal(*(op.ArgMax(x, axis=-1, keepdims=0) for x in both))
 
 
 def _is_confident(

@@ -45,9 +45,8 @@ class TokenClassifierGraph(OnnxTask):
         inside = builder.constant([name != OUTSIDE for name in names], "is_inside")
         is_inside = op.Gather(inside, tags)
         both = (op.Unsqueeze(x, [1]) for x in self._neighbours(tags))
-        goes_on = op.GatherND(
-            builder.constant(joins, "joins"), op.Concat(*both, axis=1)
-        )
+        table = builder.constant(joins, "joins")
+        goes_on = op.GatherND(table, op.Concat(*both, axis=1))
         same = op.Equal(*self._neighbours(rows))
         goes_on = builder.cast(op.And(goes_on, same), "int64")
         # The first word continues no entity, and the last is not continued.
@@ -76,14 +75,13 @@ class TokenClassifierGraph(OnnxTask):
             for x in (firsts, ends)
         )
         found = (op.Gather(builder.constant(labels, "labels"), tags), *places)
-        nothing = (builder.string(""), *[builder.constant(np.int32(0), "nowhere")] * 2)
-        outputs = dict(
-            zip(
-                ("label", "start", "end"), zip(found, nothing, strict=True), strict=True
-            )
-        )
-        outputs["score"] = (op.Div(total, words), 0.0)
-        for name, (values, filler) in outputs.items():
+        nowhere = builder.constant(np.int32(0), "nowhere")
+        for name, values, filler in zip(
+            ("label", "start", "end", "score"),
+            (*found, op.Div(total, words)),
+            (builder.string(""), nowhere, nowhere, 0.0),
+            strict=True,
+        ):
             dense = texts.dense(values, rows, counts, filler)
             builder.output(name, dense, "batch", "most")
         builder.output("count", builder.cast(counts, "int32"), "batch")

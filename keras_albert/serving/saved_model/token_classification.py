@@ -225,12 +225,9 @@ class TokenClassifierGraph(TaskGraph):
         last = tf.gather(_behind(found.last, -1), number + 1)
         label = tf.gather(_behind(found.label, ""), number + 1)
         # Whether the previous entity ends directly before, with the same label.
-        beside = (found.first[1:] == found.last[:-1] + 1) & (
-            found.label[1:] == found.label[:-1]
-        )
-        beside &= tf.gather(words.texts, found.first[1:]) == tf.gather(
-            words.texts, found.last[:-1]
-        )
+        texts = (tf.gather(words.texts, x) for x in (found.first[1:], found.last[:-1]))
+        beside = found.first[1:] == found.last[:-1] + 1
+        beside &= (found.label[1:] == found.label[:-1]) & tf.equal(*texts)
         beside = tf.concat([tf.fill([2], False), beside], axis=0)
         marks = [
             [[mark_of(scheme, *place, last) for last in (0, 1)] for place in row]

@@ -51,21 +51,18 @@ def choice_columns(x: Any) -> tuple[tuple[list[Any], ...], bool]:
 def _transpose(rows: list[Any]) -> tuple[list[Any], ...]:
     if not rows:
         return [], []
+    tuples: list[tuple[Any, ...]] = []
     for number, row in enumerate(rows):
         name = f"Row {number}"
         if isinstance(row, Mapping):
             _check_keys(row, name)
+            row = tuple(row[k] for k in _KEYS if row.get(k) is not None)  # noqa: PLW2901
         elif not isinstance(row, tuple) or len(row) not in (2, 3):
             raise TypeError(
                 f"{name} is {row!r:.80}. Pass a dict with {', '.join(_KEYS)}, or a "
                 "tuple (context, question, choices)."
             )
-    tuples = [
-        tuple(row[key] for key in _KEYS if row.get(key) is not None)
-        if isinstance(row, Mapping)
-        else row
-        for row in rows
-    ]
+        tuples.append(row)
     width = len(tuples[0])
     for number, row in enumerate(tuples):
         if len(row) != width:
@@ -87,14 +84,11 @@ def _check_keys(row: Mapping[Any, Any], name: str) -> None:
 
 
 def _read_choices(choices: Any, batched: bool) -> list[list[str]]:
-    choices = (
-        choices.to_list() if hasattr(choices, "to_list") else plain_column(choices)
-    )
+    is_series = hasattr(choices, "to_list")
+    choices = choices.to_list() if is_series else plain_column(choices)
     if hasattr(choices, "numpy"):
         choices = choices.numpy()
-    if isinstance(choices, str | bytes) or not isinstance(
-        choices, list | tuple | np.ndarray
-    ):
+    if not isinstance(choices, list | tuple | np.ndarray):
         raise TypeError(
             "`choices` are lists of texts, one list a question. Received: "
             f"{type(choices).__name__}"
@@ -162,11 +156,8 @@ def _number(answer: Any, row: int) -> int:
             return number
     if isinstance(answer, float) and answer.is_integer():
         answer = int(answer)
-    if (
-        type(answer) is not bool
-        and isinstance(answer, int | np.integer)
-        and answer >= 0
-    ):
+    is_number = isinstance(answer, int | np.integer) and type(answer) is not bool
+    if is_number and answer >= 0:
         return int(answer)
     raise ValueError(
         f"Row {row} has the answer {answer!r}. Pass the number of the right choice, "

@@ -33,12 +33,10 @@ def question_contexts(x: Any) -> tuple[tuple[list[str], ...], bool]:
     if isinstance(x, Mapping):
         _check_keys(x, "`x`")
         x = tuple(x[key] for key in _KEYS)
-    elif isinstance(x, list) and any(isinstance(row, Mapping) for row in x):
+    elif isinstance(x, list) and (not x or any(isinstance(row, Mapping) for row in x)):
         for row, example in enumerate(x):
             _check_keys(example, f"Row {row} of `x`")
         x = tuple([example[key] for example in x] for key in _KEYS)
-    elif isinstance(x, list) and not x:
-        x = ([], [])
     columns, batched = text_columns(x)
     if len(columns) != len(_KEYS):
         raise ValueError(
@@ -50,10 +48,9 @@ def question_contexts(x: Any) -> tuple[tuple[list[str], ...], bool]:
 
 
 def _check_keys(example: Any, what: str) -> None:
-    if not isinstance(example, Mapping) or not set(_KEYS) <= set(example):
-        received = (
-            sorted(example) if isinstance(example, Mapping) else type(example).__name__
-        )
+    is_dict = isinstance(example, Mapping)
+    if not is_dict or not set(_KEYS) <= set(example):
+        received = sorted(example) if is_dict else type(example).__name__
         msg = f"{what} is no dict of `question` and `context`. Received: {received}"
         raise ValueError(msg)
 
@@ -304,11 +301,8 @@ class SpanWindows:
             return (head_inputs(x, self.num_starts),)
         starts, ends = self.targets[rows].T
         x = head_inputs(x | {"start_positions": starts[:, None]}, self.num_starts)
-        y = {
-            "start_logits": starts,
-            "end_logits": ends,
-            "answerability": (starts == 0).astype(np.float32),
-        }
+        is_none = (starts == 0).astype(np.float32)
+        y = {"start_logits": starts, "end_logits": ends, "answerability": is_none}
         y = head_targets(y, self.num_starts)
         if self._weights is None:
             return (x, y)

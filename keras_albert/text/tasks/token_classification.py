@@ -198,9 +198,8 @@ def _tags_of_spans(target: SpanTags, words: WordRow, row: int) -> IntArray:
                 "`labels=tag_names(...)` to the model."
             )
     tags = np.full(len(words.starts), target.outside, np.int32)
-    for begin, end, numbers in zip(
-        first.tolist(), last.tolist(), target.tags.tolist(), strict=True
-    ):
+    columns = (x.tolist() for x in (first, last, target.tags))
+    for begin, end, numbers in zip(*columns, strict=True):
         tags[begin : end + 1] = numbers[2]
         tags[begin], tags[end] = numbers[1], numbers[3]
         if begin == end:

@@ -108,12 +108,8 @@ def is_word_piece_config(text_rules: Any) -> bool:
 def auto_rules(pieces: Sequence[str]) -> WordPieceRules:
     """Return the rules of uncased BERT, or, if pieces have capitals, of cased BERT."""
     special = WordPieceRules().special_tokens
-    cased = any(
-        piece.lower() != piece
-        for piece in pieces
-        if piece not in special and not piece.startswith("[")
-    )
-    return WordPieceRules(lowercase=not cased)
+    plain = (x for x in pieces if x not in special and not x.startswith("["))
+    return WordPieceRules(lowercase=all(x.lower() == x for x in plain))
 
 
 def write_word_piece(pieces: Sequence[str], rules: WordPieceRules) -> bytes:
