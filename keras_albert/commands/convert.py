@@ -3,6 +3,7 @@
 import argparse
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from rich.table import Table
 
@@ -166,27 +167,20 @@ def _read_card(
     tag = row.pipeline_tag if row else "feature-extraction"
     name = model.rpartition("/")[2]
     base = None if arguments.to else base
+    about = needs_base(base) if base else ""
+    code = usage(cls.__name__, row.use if row else "")
+    facts: Any = {"tags": [], "scores": {}, "evaluated_on": "", "preset": base}
     return write_card(
-        name,
-        needs_base(base) if base else "",
-        usage(cls.__name__, row.use if row else ""),
-        declared,
-        name=name,
-        pipeline_tag=tag,
-        tags=[],
-        scores={},
-        evaluated_on="",
-        preset=base,
+        *(name, about, code, declared), name=name, pipeline_tag=tag, **facts
     )
 
 
 def _files_of(directory: Path) -> dict[str, Path]:
     """Return the files of a directory by their names, except hidden ones."""
-    names = ((path.relative_to(directory), path) for path in directory.rglob("*"))
+    files = sorted(path for path in directory.rglob("*") if path.is_file())
+    names = [path.relative_to(directory) for path in files]
     return {
         name.as_posix(): path
-        for name, path in sorted(names)
-        if path.is_file()
-        and not any(part.startswith(".") for part in name.parts)
-        and name != Path(CARD_FILE)
+        for name, path in zip(names, files, strict=True)
+        if not any(x.startswith(".") for x in name.parts) and name != Path(CARD_FILE)
     }

@@ -182,10 +182,10 @@ class Preset(Checkpoint):
         if self.task_class(task) is not self.saved_task:
             return {}
         config = copy.deepcopy(self.config(TASK_FILE)["config"])
-        if config.get("preprocessor") is not None:
-            del config["preprocessor"]
         # It is compiled even if the saved one was not.
-        return {k: v for k, v in config.items() if k not in ("backbone", "compile")}
+        others = {"backbone", "compile"}
+        others |= {"preprocessor"} if config.get("preprocessor") is not None else set()
+        return {name: config[name] for name in config if name not in others}
 
     def load_backbone(self, cls: Any, load_weights: bool = True, **kwargs: Any) -> Any:
         config, saved = self.backbone_arguments(), _class(self.config(CONFIG_FILE))
@@ -294,9 +294,8 @@ class PresetFormat(CheckpointFormat):
     def write(self, model: Any, directory: Path, vocabulary: bytes | None) -> None:
         model.save_to_preset(directory)
         if vocabulary is not None and not hasattr(model, "backbone"):
-            cls: Any = keras.saving.get_registered_object(
-                f"{OWN_PACKAGE}AlbertTokenizer"
-            )
+            name = f"{OWN_PACKAGE}AlbertTokenizer"
+            cls: Any = keras.saving.get_registered_object(name)
             cls(vocabulary, text_rules="keep").save_to_preset(directory)
 
     def names(self, model: Any) -> dict[str, str]:

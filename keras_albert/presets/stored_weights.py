@@ -49,9 +49,7 @@ def check_stored_weights(
     # its weights, so this compares the number of weights of each shape.
     weights = model if isinstance(model, Sequence) else model.weights
     stored = Counter(stored_arrays(path))
-    built = Counter(
-        StoredArray(tuple(weight.shape), _kind(weight.dtype)) for weight in weights
-    )
+    built = Counter(StoredArray(tuple(w.shape), _kind(w.dtype)) for w in weights)
     if stored != built:
         raise ValueError(
             f"{path} does not contain the weights of the model that its config "
@@ -178,12 +176,10 @@ def _entries(path: Path) -> Iterator[tuple[str, Any]]:
     with reading(path), h5py.File(path) as file:
         names: list[str] = []
         file.visit(names.append)
-        for name in names:
-            entry = file[name]
-            if isinstance(entry, h5py.Dataset):
-                is_state = name.startswith("optimizer/") or entry.dtype == "uint32"
-                if not is_state:
-                    yield name, entry
+        for name, entry in ((name, file[name]) for name in names):
+            is_array = isinstance(entry, h5py.Dataset) and entry.dtype != "uint32"
+            if is_array and not name.startswith("optimizer/"):
+                yield name, entry
 
 
 def _kind_of(entry: Any) -> str:

@@ -375,13 +375,8 @@ class PretrainingData:
         Raises:
             ValueError: If a number is out of range.
         """
-        return PretrainingBatches(
-            self,
-            batch_size,
-            sequence_length or self.sequence_length,
-            accumulation_steps,
-            shuffle,
-        )
+        length = sequence_length or self.sequence_length
+        return PretrainingBatches(self, batch_size, length, accumulation_steps, shuffle)
 
     def segments(self, rows: Int64Array) -> tuple[TokenRows, TokenRows]:
         """Return both segments of some examples, in order.
@@ -488,20 +483,14 @@ class Stage:
 
     def batches(self) -> PretrainingBatches:
         """Return the batches, counted from the beginning of the stage."""
-        return self.data.batches(
-            self.config.micro_batch_size,
-            self.sequence_length,
-            accumulation_steps=self.config.accumulation_steps,
-        )
+        size, parts = self.config.micro_batch_size, self.config.accumulation_steps
+        return self.data.batches(size, self.sequence_length, parts)
 
     def held_out(self) -> HeldOut:
         """Read the validation set, in rows of the stage's length."""
-        return HeldOut.read(
-            read_data(self.config, "held_out"),
-            self.config.evaluation_examples,
-            self.config.micro_batch_size,
-            self.sequence_length,
-        )
+        data, most = read_data(self.config, "held_out"), self.config.evaluation_examples
+        size = self.config.micro_batch_size
+        return HeldOut.read(data, most, size, self.sequence_length)
 
 
 def read_stages(config: PretrainingConfig) -> list[Stage]:

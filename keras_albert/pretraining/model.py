@@ -111,13 +111,12 @@ def build_optimizer(config: PretrainingConfig) -> keras.optimizers.Optimizer:
             schedule, decay_rate=config.weight_decay, beta_2=config.beta_2, **arguments
         )
     elif config.optimizer == "muon":
+        decays = ("weight_decay", "adam_weight_decay")
         optimizer = (keras.optimizers.Muon if scales else _Muon)(
             schedule,
-            weight_decay=config.weight_decay,
-            adam_weight_decay=config.weight_decay,
             adam_beta_2=config.beta_2,
             exclude_layers=[_OUTSIDE_OF_BLOCKS],
-            **arguments,
+            **arguments | dict.fromkeys(decays, config.weight_decay),
         )
         optimizer.exclude_from_weight_decay(var_names=list(NOT_DECAYED))
     else:
@@ -143,13 +142,11 @@ def load_starting_weights(task: AlbertTask, preset: str) -> None:
             f"that vocabulary: keras-albert prepare --vocabulary {preset}"
         )
     positions = task.backbone.embedding.position_embedding.position_embeddings
-    pairs = []
-    for old, new in zip(start.weights, task.weights, strict=True):
-        values: Any = old
+    pairs = [*zip(task.weights, start.weights, strict=True)]
+    for number, (new, old) in enumerate(pairs):
         if new is positions:
             rows = keras.ops.convert_to_numpy(old)
-            values = np.resize(rows, (new.shape[0], rows.shape[1]))
-        pairs.append((new, values))
+            pairs[number] = new, np.resize(rows, (new.shape[0], rows.shape[1]))
     differ = [
         f"{new.path} is {tuple(old.shape)} in the preset and {tuple(new.shape)} in the "
         "run"

@@ -224,13 +224,15 @@ def model_card(
     if "best step" in report:
         step = report["best step"]
         chosen = f", by which the best checkpoint (step {step:,}) was chosen"
+    # Without reading: of the most frequent token, or the more frequent label.
+    without = {name: f"{value:.4f}" for name, value in report["baselines"].items()}
     scores = [
-        # Without reading: of the most frequent token, or the more frequent label.
-        [name.replace("_", " "), f"{value:.4f}", _number(report["baselines"].get(name))]
+        [name.replace("_", " "), f"{value:.4f}", without.get(name, "")]
         for name, value in report["scores"].items()
     ]
     tables = [report["cost"], report["data"], shown, report["versions"]]
     plot = "![losses and accuracies](curve.png)" if has_plot else ""
+    how = [*map(list_of, tables), _curve_table(rows), plot]
     return write_card(
         "ALBERT, pretrained on masked tokens" + (f" and {second}" if second else ""),
         describe_size(task),
@@ -245,9 +247,7 @@ def model_card(
             f"tokens of documents that were not trained on{chosen}: 15% of the tokens, "
             "each replaced by `[MASK]`, whatever was masked in training.\n\n"
             + table_of(("metric", "held out", "without reading"), scores),
-            "How it was trained": "\n\n".join(
-                filter(None, [*map(list_of, tables), _curve_table(rows), plot])
-            ),
+            "How it was trained": "\n\n".join(filter(None, how)),
         },
         name="albert-pretrained",
         pipeline_tag="fill-mask",
@@ -256,10 +256,6 @@ def model_card(
         evaluated_on="documents that were not trained on",
         preset=settings["preset"],
     )
-
-
-def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:.4f}"
 
 
 def _curve_table(rows: list[Row], most: int = 12) -> str:

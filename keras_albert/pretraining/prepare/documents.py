@@ -136,10 +136,9 @@ def read_documents(
     # Each document belongs to exactly one part, however the file is split.
     with _open(part) as (file, stream):
         lines = _Lines(stream, part, counters)
+        documents = _plain_documents(lines)
         if part.is_json:
             documents = _json_documents(lines, text_field, counters)
-        else:
-            documents = _plain_documents(lines)
         for document in documents:
             yield from _sections(document, counters)
             # The last document may end in the next part.

@@ -78,7 +78,7 @@ class PartPreparation:
     def __call__(self, number: int, part: InputPart) -> dict[str, Report]:
         """Write the shards of a part unless it is finished; return its report."""
         fingerprint = self.settings.fingerprint(part)
-        path = path_in(self.settings.output, PARTS_FOLDER, part_report(fingerprint))
+        path = path_in(self.settings.output, PARTS_FOLDER, f"{fingerprint}.json")
         progress = progress_of_part(self.settings.progress, number)
         if (finished := _finished(path)) is not None:
             progress(part.num_bytes)
@@ -118,11 +118,6 @@ class PartPreparation:
             yield writers
             for writer in writers.values():
                 writer.close()
-
-
-def part_report(fingerprint: str) -> str:
-    """Return the file name of the report of a finished part."""
-    return f"{fingerprint}.json"
 
 
 def path_in(directory: str, *names: str) -> str:

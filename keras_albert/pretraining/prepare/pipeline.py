@@ -8,7 +8,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from keras_albert.pretraining.prepare.documents import (
@@ -27,7 +27,6 @@ from keras_albert.pretraining.prepare.parts import (
     Report,
     appearing_files,
     make_directory,
-    part_report,
     path_in,
     read_report,
 )
@@ -199,7 +198,7 @@ def _clear(settings: PreparationSettings, parts: list[InputPart]) -> None:
     pattern = path_in(settings.output, PARTS_FOLDER, "*.json")
     (found,) = filesystems.match([pattern])
     names = {filesystems.split(file.path)[1] for file in found.metadata_list}
-    unchanged = names >= {part_report(settings.fingerprint(part)) for part in parts}
+    unchanged = names >= {f"{settings.fingerprint(part)}.json" for part in parts}
     metadata = path_in(settings.output, METADATA_FILE)
     try:
         stored = read_report(metadata)
@@ -242,27 +241,23 @@ def _finish(
         split: [shard_name(split, name) for name in fingerprints] for split in SPLITS
     }
     tokenizer = AlbertTokenizer(settings.vocabulary, text_rules="keep")
-    pairs = settings.pairs
+    pairs = asdict(settings.pairs) | {"held_out": settings.held_out}
+    names = ("seed", "short_seq_prob", "held_out", "language")
     metadata = PreparedMetadata(
-        pairs.sequence_length,
+        pairs["sequence_length"],
         tokenizer.vocabulary_size(),
         shards,
-        settings={
-            "seed": pairs.seed,
-            "short_seq_prob": pairs.short_seq_prob,
-            "held_out": settings.held_out,
-            "language": pairs.language,
-        },
+        settings={name: pairs[name] for name in names},
         counters=dict(sorted(counters.items())),
         broken_files=broken,
         files=files,
     )
-    names = [path_in(output, name) for name in (VOCABULARY_FILE, METADATA_FILE)]
+    paths = [path_in(output, name) for name in (VOCABULARY_FILE, METADATA_FILE)]
     contents = (settings.vocabulary, metadata.to_json().encode())
-    with appearing_files(output, names) as streams:
+    with appearing_files(output, paths) as streams:
         for stream, content in zip(streams, contents, strict=True):
             stream.write(content)
-    _delete_stale(settings, set(files), set(map(part_report, fingerprints)))
+    _delete_stale(settings, set(files), {f"{each}.json" for each in fingerprints})
     return metadata
 
 
