@@ -27,16 +27,7 @@ from keras_albert.tasks.base.other_backbone import with_backbone
 from keras_albert.tasks.base.task import AlbertTask
 from keras_albert.tasks.distribution.processes import refuse_processes
 from keras_albert.text import AlbertTextEmbedderPreprocessor
-from keras_albert.training.model_card import (
-    ON_CARD,
-    CardMetadata,
-    code,
-    describe_size,
-    list_of,
-    table_of,
-    usage,
-    write_card,
-)
+from keras_albert.training import model_card
 from keras_albert.training.run_folder import Row, RunFolder
 from keras_albert.utils.environment import new_figure, versions
 
@@ -240,19 +231,22 @@ def _card(
     rows = [(name, *map(_shown, scores.values())) for name, scores in measured.items()]
     pictures = [f"![quality, size and time]({plot.name})" for plot in plots]
     quality = [
-        f"On {code(held_out)}; the time is that of a row of {_TIMED_TOKENS} tokens:",
-        table_of(("model", *last), rows),
+        f"On {model_card.code(held_out)}; the time is that of a row of "
+        f"{_TIMED_TOKENS} tokens:",
+        model_card.table_of(("model", *last), rows),
     ]
-    return write_card(
+    return model_card.write_card(
         "A compressed ALBERT",
-        f"{describe_size(student)} Its weights started from those of "
-        f"{code(arguments.preset)}, whose licence applies, too.",
-        usage(type(student).__name__, row.use),
-        CardMetadata(**{name: getattr(arguments, name) for name in ON_CARD}),
+        f"{model_card.describe_size(student)} Its weights started from those of "
+        f"{model_card.code(arguments.preset)}, whose licence applies, too.",
+        model_card.usage(type(student).__name__, row.use),
+        model_card.CardMetadata(
+            **{name: getattr(arguments, name) for name in model_card.ON_CARD}
+        ),
         {
             "How good it is": "\n\n".join(quality + pictures),
             "How it was made": "By `keras-albert compress` with:\n\n"
-            + "\n\n".join(map(list_of, (settings, versions()))),
+            + "\n\n".join(map(model_card.list_of, (settings, versions()))),
         },
         name=f"albert-{row.pipeline_tag}",
         pipeline_tag=row.pipeline_tag,

@@ -15,14 +15,7 @@ from keras_albert.presets.handles import CARD_FILE, local_directory, push_files
 from keras_albert.serving.verification import verify
 from keras_albert.tasks.base.export_formats import check_export_options, format_of_path
 from keras_albert.tasks.table import TASKS
-from keras_albert.training.model_card import (
-    ON_CARD,
-    CardMetadata,
-    needs_base,
-    published_card,
-    usage,
-    write_card,
-)
+from keras_albert.training import model_card
 from keras_albert.utils.remote import address_of, list_files
 
 
@@ -116,7 +109,7 @@ def run_push(arguments: argparse.Namespace) -> None:
     handle = arguments.handle
     if arguments.revision is not None:
         handle += f"@{arguments.revision}"
-    card = published_card(card, handle, library)
+    card = model_card.published_card(card, handle, library)
     with tempfile.TemporaryDirectory() as temporary:
         pushed = directory
         if arguments.to is not None:
@@ -147,11 +140,13 @@ def _read_card(
     arguments: argparse.Namespace,
 ) -> str:
     """Return the card of a directory, or a new one."""
-    declared = CardMetadata(**{name: getattr(arguments, name) for name in ON_CARD})
+    declared = model_card.CardMetadata(
+        **{name: getattr(arguments, name) for name in model_card.ON_CARD}
+    )
     path = checkpoint.directory / CARD_FILE
     if has_card:
-        if declared != CardMetadata():
-            given = next(name for name in ON_CARD if getattr(declared, name))
+        if declared != model_card.CardMetadata():
+            given = next(name for name in model_card.ON_CARD if getattr(declared, name))
             raise ValueError(
                 f"{path} is the model card: change its metadata there, instead of "
                 f"passing `{given}`."
@@ -167,10 +162,10 @@ def _read_card(
     tag = row.pipeline_tag if row else "feature-extraction"
     name = model.rpartition("/")[2]
     base = None if arguments.to else base
-    about = needs_base(base) if base else ""
-    code = usage(cls.__name__, row.use if row else "")
+    about = model_card.needs_base(base) if base else ""
+    code = model_card.usage(cls.__name__, row.use if row else "")
     facts: Any = {"tags": [], "scores": {}, "evaluated_on": "", "preset": base}
-    return write_card(
+    return model_card.write_card(
         *(name, about, code, declared), name=name, pipeline_tag=tag, **facts
     )
 

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from keras_albert.backbone import AlbertBackbone
+from keras_albert.commands import tasks
 from keras_albert.commands.report import (
     Report,
     draw,
@@ -18,13 +19,6 @@ from keras_albert.commands.report import (
     plain_console,
     print_results,
     resumable_run,
-)
-from keras_albert.commands.tasks import (
-    TASKS,
-    CommandTask,
-    Dataset,
-    check_files,
-    on_one_scale,
 )
 from keras_albert.layers.transformer_block import DENSE_LAYERS
 from keras_albert.presets.base_preset import open_whole
@@ -58,7 +52,7 @@ _MAX_LENGTH = 128
 
 
 def build_task(
-    known: CommandTask, train: Dataset, arguments: argparse.Namespace
+    known: tasks.CommandTask, train: tasks.Dataset, arguments: argparse.Namespace
 ) -> Any:
     """Build the task on a preset, or on a small model with random weights."""
     try:
@@ -73,7 +67,7 @@ def build_task(
 
 
 def _build_task(
-    known: CommandTask, train: Dataset, arguments: argparse.Namespace
+    known: tasks.CommandTask, train: tasks.Dataset, arguments: argparse.Namespace
 ) -> Any:
     head = train.head | ({"exits": True} if arguments.exits else {})
     dtype = arguments.precision
@@ -124,10 +118,10 @@ _SECONDS_PER_CHECKPOINT = 300.0
 
 
 def train_task(
-    known: CommandTask,
+    known: tasks.CommandTask,
     task: AlbertTask,
-    train: Dataset,
-    dev: Dataset,
+    train: tasks.Dataset,
+    dev: tasks.Dataset,
     arguments: argparse.Namespace,
     folder: RunFolder,
     identity: dict[str, Any],
@@ -217,7 +211,7 @@ def run(arguments: argparse.Namespace) -> None:
 def _run(
     arguments: argparse.Namespace, folder: RunFolder, console: Console, devices: Any
 ) -> None:
-    known = TASKS[arguments.task]
+    known = tasks.TASKS[arguments.task]
     if devices.processes is not None:
         same = {"versions": versions(), "files or options": _given(arguments)}
         devices.processes.check_same(same, _SAME_FILES)
@@ -227,8 +221,8 @@ def _run(
         # Before hours of training, after which it could not be saved.
         open_whole(arguments.preset)
     files = [known.read(path, arguments) for path in (arguments.train, arguments.dev)]
-    check_files(*files)
-    train, dev = on_one_scale(files)
+    tasks.check_files(*files)
+    train, dev = tasks.on_one_scale(files)
     for data in (train, dev):
         console.print(data.description, highlight=False)
     keras.utils.set_random_seed(arguments.seed)
@@ -280,7 +274,7 @@ def _finish(
     plots = draw(folder.path, report, rows)
     base = arguments.preset if arguments.difference else None
     save = partial(task.save_to_preset, base=base)
-    row = TASKS[arguments.task].row
+    row = tasks.TASKS[arguments.task].row
     card = model_card(arguments.task, row, report, settings, task, plots)
     folder.finish(contents, rows, save, card, plots)
     folder.tidy_up()

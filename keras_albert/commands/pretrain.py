@@ -21,12 +21,8 @@ from rich.table import Table
 
 from keras_albert.commands.report import RESUME, plain_console
 from keras_albert.pretraining.config import PretrainingConfig
+from keras_albert.pretraining.prepare import pipeline
 from keras_albert.pretraining.prepare.documents import beam_output
-from keras_albert.pretraining.prepare.pipeline import (
-    prepare_examples,
-    stored_vocabulary,
-    train_vocabulary_on,
-)
 from keras_albert.pretraining.prepared_files import PreparedMetadata
 from keras_albert.pretraining.pretrain import pretrain
 from keras_albert.text.tokenizer.albert_tokenizer import AlbertTokenizer
@@ -84,7 +80,7 @@ def _prepare(
     elif arguments.workers > 1:
         options = {"direct_num_workers": arguments.workers}
         options["direct_running_mode"] = "multi_processing"
-    return prepare_examples(
+    return pipeline.prepare_examples(
         arguments.inputs,
         output,
         _vocabulary(arguments, output, console, bar, options),
@@ -120,12 +116,12 @@ def _vocabulary(
     """Return the given vocabulary or that of an earlier run, or train one."""
     if arguments.vocabulary is not None:
         return arguments.vocabulary
-    stored = stored_vocabulary(output)
+    stored = pipeline.stored_vocabulary(output)
     size = AlbertTokenizer(stored).vocabulary_size() if stored is not None else None
     if size == arguments.vocabulary_size:
         console.print("The vocabulary of the earlier run is kept.")
         return stored
-    return train_vocabulary_on(
+    return pipeline.train_vocabulary_on(
         arguments.inputs,
         arguments.vocabulary_size,
         num_lines=arguments.vocabulary_lines,

@@ -15,12 +15,7 @@ import numpy as np
 from keras import ops
 
 from keras_albert import tasks
-from keras_albert.compression.text_spans import (
-    Spans,
-    SpanWorkers,
-    TextSpans,
-    split_texts,
-)
+from keras_albert.compression import text_spans
 from keras_albert.layers.heads import masked_mean
 from keras_albert.tasks.base.losses_and_metrics import TokenAccuracy
 from keras_albert.tasks.base.predict_function import compile_function
@@ -204,7 +199,7 @@ class Lesson:
     epoch: int
     warm_up: int
     digest: str
-    workers: SpanWorkers | None = None
+    workers: text_spans.SpanWorkers | None = None
 
 
 def squared_error(true: Any, predicted: Any) -> Any:
@@ -318,11 +313,11 @@ def _lesson_of_texts(
     tokenizers = [student.preprocessor.tokenizer, teacher.preprocessor.tokenizer]
     is_same = tokenizers[0].proto == tokenizers[1].proto
     if validation is None:
-        texts, validation = split_texts(texts, seed)
+        texts, validation = text_spans.split_texts(texts, seed)
     has_head = isinstance(student, tasks.AlbertMaskedLM)
     how = (tokenizers[: 1 if is_same else 2], batch_tokens, max_length, has_head, seed)
-    spans = TextSpans(texts, *how).measured()
-    held_out = TextSpans(validation, *how, spans.chars_per_token)
+    spans = text_spans.TextSpans(texts, *how).measured()
+    held_out = text_spans.TextSpans(validation, *how, spans.chars_per_token)
 
     hidden, vector = _reading(student)
     outputs = {"vector": vector, "cosines": vector}
@@ -334,7 +329,7 @@ def _lesson_of_texts(
     taught = dict(zip(("hidden", "vector"), _reading(teacher), strict=True))
     teach = _answers(keras.Model(teacher.backbone.input, taught))
 
-    def make(spans: Spans) -> Batch:
+    def make(spans: text_spans.Spans) -> Batch:
         x = dict(spans.inputs[0])
         answers = teach(spans.inputs[-1])
         rows = np.ones(len(spans.texts), "float32")
@@ -349,7 +344,7 @@ def _lesson_of_texts(
             weights["masked_lm"] = mean_one(spans.masked.weights)
         return x, y, weights
 
-    processes = SpanWorkers(spans, workers) if workers > 1 else None
+    processes = text_spans.SpanWorkers(spans, workers) if workers > 1 else None
     reader = processes or spans
     return Lesson(
         read=lambda number: make(reader.read(number)),

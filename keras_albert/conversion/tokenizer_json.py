@@ -15,23 +15,12 @@ import numpy as np
 
 from keras_albert.conversion.config import wrong_value
 from keras_albert.text.tokenizer import sentencepiece_file as sentencepiece_messages
+from keras_albert.text.tokenizer import text_rules
 from keras_albert.text.tokenizer.sentencepiece_file import (
     MOST_BYTES,
     SPECIAL_TOKENS,
     check_vocabulary,
     parse_vocabulary,
-)
-from keras_albert.text.tokenizer.text_rules import (
-    TextRules,
-    add_text_rules,
-    all_characters,
-    compile_table,
-    default_text_rules,
-    further_keys,
-    map_keys,
-    retire_digit_comma_pieces,
-    shorten_table,
-    table_normalizer,
 )
 from keras_albert.text.tokenizer.word_piece import added_token, template
 from keras_albert.utils.reading import (
@@ -61,9 +50,9 @@ def normalizer_steps(charsmap: bytes) -> list[Step]:
     # without text rules.
     if not charsmap:
         return []
-    table = table_normalizer(charsmap)
-    characters = all_characters()
-    values = map_keys(table.Normalize, characters)
+    table = text_rules.table_normalizer(charsmap)
+    characters = text_rules.all_characters()
+    values = text_rules.map_keys(table.Normalize, characters)
     strips = table.Normalize("\u00e9") == "e"
     steps: list[Step] = [{"type": "NFKD"}] if strips else []
     for content in ("", " "):
@@ -74,8 +63,11 @@ def normalizer_steps(charsmap: bytes) -> list[Step]:
         steps += [*_replace_characters(["\u03a3"], "\u03c3"), {"type": "Lowercase"}]
     if table.Normalize("\u1100\u1161") == "\uac00":
         steps += [{"type": "NFC" if strips else "NFKC"}]
-    keys = [*characters, *further_keys(charsmap)]
-    return [*_exceptions(keys, map_keys(table.Normalize, keys), steps), *steps]
+    keys = [*characters, *text_rules.further_keys(charsmap)]
+    return [
+        *_exceptions(keys, text_rules.map_keys(table.Normalize, keys), steps),
+        *steps,
+    ]
 
 
 def _exceptions(
@@ -111,9 +103,9 @@ def charsmap_of_steps(steps: list[Step]) -> bytes:
         )
     if [step["type"] for step in steps] == ["Precompiled"]:
         return _decode_charsmap(steps[0])
-    keys = all_characters()
+    keys = text_rules.all_characters()
     keys += dict.fromkeys(_sequences(steps, keys))
-    return compile_table(shorten_table(keys, _run(steps, keys)))
+    return text_rules.compile_table(text_rules.shorten_table(keys, _run(steps, keys)))
 
 
 def _sequences(steps: list[Step], characters: Iterable[str]) -> Iterator[str]:
@@ -122,7 +114,7 @@ def _sequences(steps: list[Step], characters: Iterable[str]) -> Iterator[str]:
         if step["type"] == "Replace" and len(step["pattern"].get("String", "")) > 1:
             yield step["pattern"]["String"]
         if step["type"] == "Precompiled":
-            yield from further_keys(_decode_charsmap(step))
+            yield from text_rules.further_keys(_decode_charsmap(step))
     if any(step["type"] in ("NFC", "NFKC") for step in steps):
         for character in characters:
             codes = unicodedata.decomposition(character).split()
@@ -141,7 +133,7 @@ def _run(steps: list[Step], keys: list[str]) -> list[str]:
                 raise ValueError("its normalizer makes texts several times as long")
         return text
 
-    return map_keys(run, keys)
+    return text_rules.map_keys(run, keys)
 
 
 def _function(step: Step) -> Callable[[str], str]:
@@ -155,7 +147,7 @@ def _function(step: Step) -> Callable[[str], str]:
             [c for c in text if unicodedata.category(c)[0] != "M"]
         )
     if kind == "Precompiled":
-        table = table_normalizer(_decode_charsmap(step))
+        table = text_rules.table_normalizer(_decode_charsmap(step))
         return lambda text: str(table.Normalize(text))
     if kind == "Replace":
         content, pattern = step["content"], step["pattern"]
@@ -246,7 +238,7 @@ def vocabulary_from_tokenizer_json(path: Path) -> bytes:
         for piece in model.pieces:
             if piece.piece in symbols and piece.type == _PIECE.NORMAL:
                 piece.type = _PIECE.USER_DEFINED
-        retire_digit_comma_pieces(model)
+        text_rules.retire_digit_comma_pieces(model)
         return check_vocabulary(bytes(model.SerializeToString()))
 
 
@@ -254,11 +246,11 @@ def add_stated_rules(proto: bytes, directory: Path) -> bytes:
     """Add the text rules of `tokenizer_config.json` to a `spiece.model` beside it."""
     path = directory / _CONFIG_FILE
     stated = _stated_rules(path)
-    rules = TextRules(**stated)
-    if not stated or rules == default_text_rules(proto):
+    rules = text_rules.TextRules(**stated)
+    if not stated or rules == text_rules.default_text_rules(proto):
         return proto
     with reading(path):
-        return add_text_rules(proto, rules)
+        return text_rules.add_text_rules(proto, rules)
 
 
 def _stated_rules(path: Path) -> dict[str, bool]:
@@ -275,7 +267,7 @@ def _stated_rules(path: Path) -> dict[str, bool]:
 
 
 def _compare_rules(path: Path, charsmap: bytes) -> None:
-    table = table_normalizer(charsmap)
+    table = text_rules.table_normalizer(charsmap)
     found = {"lowercase": table.Normalize("A") == "a"}
     found["strip_accents"] = table.Normalize("\u00e9") == "e"
     beside = path.with_name(_CONFIG_FILE)

@@ -9,6 +9,7 @@ from typing import Any
 import keras
 import numpy as np
 
+from keras_albert.conversion import tokenizer_json, weight_files
 from keras_albert.conversion.config import (
     backbone_arguments,
     backbone_config,
@@ -18,11 +19,6 @@ from keras_albert.conversion.config import (
     read_rate,
     wrong_value,
 )
-from keras_albert.conversion.tokenizer_json import (
-    add_stated_rules,
-    vocabulary_from_tokenizer_json,
-    write_tokenizer_files,
-)
 from keras_albert.conversion.transformers_names import (
     ALBERT,
     BERT,
@@ -30,12 +26,6 @@ from keras_albert.conversion.transformers_names import (
     ELECTRA,
     READ,
     Architecture,
-)
-from keras_albert.conversion.weight_files import (
-    StoredTensor,
-    safetensors_of,
-    stored_weights,
-    write_safetensors,
 )
 from keras_albert.conversion.weight_map import (
     Array,
@@ -47,16 +37,12 @@ from keras_albert.conversion.weight_map import (
 )
 from keras_albert.presets.checkpoint import CONFIG_FILE, CheckpointFormat, Files
 from keras_albert.tasks.base.other_backbone import merge_adapters
+from keras_albert.text.tokenizer import word_piece
 from keras_albert.text.tokenizer.read_word_piece import (
     holds_word_piece,
     read_word_piece,
 )
 from keras_albert.text.tokenizer.vocabularies import open_vocabulary
-from keras_albert.text.tokenizer.word_piece import (
-    is_word_piece,
-    parse_word_piece,
-    transformers_config,
-)
 
 _VOCABULARY_FILE = "spiece.model"
 _TOKENIZER_FILE = "tokenizer.json"
@@ -184,7 +170,7 @@ class TransformersCheckpoint(WeightMapCheckpoint):
         found = self._tensors
         if not found:
             # There are no files; this raises an error that names the expected ones.
-            found = safetensors_of(self.directory)
+            found = weight_files.safetensors_of(self.directory)
         tensors = {name: found[name].read() for name in found if wanted(name)}
         if segments := self.weight_map.segments:
             sizes = self.backbone_arguments()
@@ -193,10 +179,10 @@ class TransformersCheckpoint(WeightMapCheckpoint):
         return _untied(tensors, self.weight_map.tied, self.directory)
 
     @cached_property
-    def _tensors(self) -> dict[str, StoredTensor]:
-        tensors: dict[str, StoredTensor] = {}
+    def _tensors(self) -> dict[str, weight_files.StoredTensor]:
+        tensors: dict[str, weight_files.StoredTensor] = {}
         begins = (self.weight_map.prefix, *self.weight_map.head_prefixes)
-        for name, tensor in self.files.read(stored_weights).items():
+        for name, tensor in self.files.read(weight_files.stored_weights).items():
             # In a model with a head.
             is_bare = name.startswith(_BARE) and not name.startswith(begins)
             full = self.weight_map.prefix + name if is_bare else name
@@ -217,11 +203,11 @@ class TransformersCheckpoint(WeightMapCheckpoint):
         path = self.find_vocabulary()
         if path is not None and path.name == _VOCABULARY_FILE:
             vocabulary = super().read_vocabulary()
-            vocabulary = add_stated_rules(vocabulary, self.directory)
+            vocabulary = tokenizer_json.add_stated_rules(vocabulary, self.directory)
         elif holds_word_piece(self.directory):
             vocabulary = read_word_piece(self.directory)
         elif path is not None:
-            vocabulary = vocabulary_from_tokenizer_json(path)
+            vocabulary = tokenizer_json.vocabulary_from_tokenizer_json(path)
         else:
             vocabulary = super().read_vocabulary()
         self._check_padding(vocabulary)
@@ -324,24 +310,24 @@ class TransformersFormat(WeightMapFormat):
                 for name, value in tensors.items()
             }
         words = None
-        if vocabulary is not None and is_word_piece(vocabulary):
+        if vocabulary is not None and word_piece.is_word_piece(vocabulary):
             words = open_vocabulary(vocabulary)
             for name, role in (("pad", "pad"), ("bos", "cls"), ("eos", "sep")):
                 if (key := f"{name}_token_id") in config:
                     config[key] = words.ids[words.special_tokens[f"{role}_token"]]
         text = json.dumps(config, indent=2, sort_keys=True)
         (directory / CONFIG_FILE).write_text(f"{text}\n", encoding="utf-8")
-        write_safetensors(directory, tensors)
+        weight_files.write_safetensors(directory, tensors)
         length = backbone_of(model).max_sequence_length
         if words is not None:
             (directory / words.file_name).write_bytes(words.contents())
             (directory / _TOKENIZER_FILE).write_bytes(words.proto)
-            rules = parse_word_piece(words.proto).rules
-            text = json.dumps(transformers_config(rules, length), indent=2)
+            rules = word_piece.parse_word_piece(words.proto).rules
+            text = json.dumps(word_piece.transformers_config(rules, length), indent=2)
             (directory / _TOKENIZER_CONFIG_FILE).write_text(text, encoding="utf-8")
         elif vocabulary is not None:
             (directory / _VOCABULARY_FILE).write_bytes(vocabulary)
-            write_tokenizer_files(directory, vocabulary, length)
+            tokenizer_json.write_tokenizer_files(directory, vocabulary, length)
 
     def config(self, model: keras.Model) -> dict[str, Any]:
         """Translate a model's arguments to transformers' config."""
@@ -397,7 +383,7 @@ def find_model_type(files: Files) -> str | None:
         {"embedding_size", "num_hidden_groups"} & set(config)
     )
     if is_mixed or (stated is None and {"hidden_size", "dim"} & set(config)):
-        stated = _type_of(files.read(stored_weights)) or stated
+        stated = _type_of(files.read(weight_files.stored_weights)) or stated
     return stated if isinstance(stated, str) else None
 
 

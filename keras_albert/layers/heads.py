@@ -13,12 +13,7 @@ from keras_albert.layers.run_layers import (
     serialize_activation,
 )
 from keras_albert.types import Activation, DType, Tensor
-from keras_albert.utils.arguments import (
-    check_epsilon,
-    check_positive,
-    check_rates,
-    refuse_unknown,
-)
+from keras_albert.utils import arguments
 
 
 def gather_tokens(x: Tensor, positions: Tensor) -> Tensor:
@@ -71,7 +66,7 @@ class MaskedPooling(keras.layers.Layer):
                 "`inverse_frequency` must be above 0, or `None`. Received: "
                 f"inverse_frequency={inverse_frequency}"
             )
-        refuse_unknown(type(self), kwargs)
+        arguments.refuse_unknown(type(self), kwargs)
         super().__init__(**kwargs)
         self.mode = mode
         self.inverse_frequency = inverse_frequency
@@ -152,9 +147,9 @@ class MaskedLMHead(keras.layers.Layer):
         dtype: DType = None,
         **kwargs: Any,
     ) -> None:
-        refuse_unknown(type(self), kwargs)
+        arguments.refuse_unknown(type(self), kwargs)
         super().__init__(dtype=dtype, **kwargs)
-        check_epsilon(layer_norm_epsilon)
+        arguments.check_epsilon(layer_norm_epsilon)
         self.token_embedding = token_embedding
         self.activation = activation
         self.layer_norm_epsilon = layer_norm_epsilon
@@ -313,10 +308,10 @@ class ConditionalSpanHead(keras.layers.Layer):
         dtype: DType = None,
         **kwargs: Any,
     ) -> None:
-        refuse_unknown(type(self), kwargs)
+        arguments.refuse_unknown(type(self), kwargs)
         super().__init__(dtype=dtype, **kwargs)
-        check_rates(dropout=dropout)
-        check_epsilon(layer_norm_epsilon)
+        arguments.check_rates(dropout=dropout)
+        arguments.check_epsilon(layer_norm_epsilon)
         self.dropout = dropout
         self.layer_norm_epsilon = layer_norm_epsilon
 
@@ -485,9 +480,9 @@ class ExitHeads(keras.layers.Layer):
         dtype: Any = None,
         **kwargs: Any,
     ) -> None:
-        refuse_unknown(type(self), kwargs)
+        arguments.refuse_unknown(type(self), kwargs)
         super().__init__(dtype=dtype, **kwargs)
-        check_positive(num_exits=num_exits, units=units)
+        arguments.check_positive(num_exits=num_exits, units=units)
         self.num_exits = num_exits
         self.units = units
         self.activation = keras.activations.get(activation)

@@ -6,16 +6,10 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_albert.layers import run_layers
 from keras_albert.layers.attention import PackedRows, merge_masks
 from keras_albert.layers.layer_adapters import LayerAdapters
 from keras_albert.layers.randomness import StepSeed, derive_seeds
-from keras_albert.layers.run_layers import (
-    own_arguments,
-    run_layer,
-    scan_layers,
-    serialize_activation,
-    unrolls_by_default,
-)
 from keras_albert.layers.transformer_block import TransformerBlock
 from keras_albert.types import Activation, DType, FloatArray, Tensor
 from keras_albert.utils.arguments import (
@@ -290,7 +284,7 @@ class SharedTransformerEncoder(keras.layers.Layer):
                 *(inputs, mask, seed, training, num_layers),
                 *(return_hidden_states, return_attention_scores),
             )
-        unroll = unrolls_by_default() if self.unroll is None else self.unroll
+        unroll = run_layers.unrolls_by_default() if self.unroll is None else self.unroll
         x = inputs
         if pool_each_layer is not None:
             vectors = ops.ones((num_layers, 1), inputs.dtype)
@@ -300,7 +294,7 @@ class SharedTransformerEncoder(keras.layers.Layer):
             if pool_each_layer is not None:
                 step = _keep_vectors(step, pool_each_layer, num_layers)
             layers = self._layers_of(group, num_layers)
-            x = scan_layers(
+            x = run_layers.scan_layers(
                 step, x, layers.start, len(layers), unroll=unroll, remat=self.remat
             )
         also: list[Tensor] = []
@@ -352,7 +346,7 @@ class SharedTransformerEncoder(keras.layers.Layer):
                         options["adapters"] = adapters.adapt(scope, block, own, run)
                     if scores is not None:
                         options["return_attention_scores"] = True
-                    x = run_layer(
+                    x = run_layers.run_layer(
                         block,
                         x,
                         attention_mask=mask,
@@ -403,9 +397,11 @@ class SharedTransformerEncoder(keras.layers.Layer):
     def get_config(self) -> dict[str, Any]:
         """Return the constructor's arguments."""
         config: dict[str, Any] = super().get_config()
-        activation = serialize_activation(self._block_arguments["activation"])
+        activation = run_layers.serialize_activation(
+            self._block_arguments["activation"]
+        )
         config |= self._block_arguments | {"activation": activation}
-        config |= own_arguments(self, SharedTransformerEncoder)
+        config |= run_layers.own_arguments(self, SharedTransformerEncoder)
         if self.adapter_rank is None:
             del config["adapter_rank"]
         return config

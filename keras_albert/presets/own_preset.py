@@ -9,23 +9,7 @@ from typing import Any
 import keras
 import keras_hub
 
-from keras_albert.presets.base_preset import (
-    add_difference,
-    base_of,
-    open_base,
-    read_base_vocabulary,
-    vocabulary_digest,
-)
-from keras_albert.presets.checkpoint import (
-    OWN_FORMAT,
-    OWN_PACKAGE,
-    Checkpoint,
-    CheckpointFormat,
-    Files,
-    check_backbone_size,
-    check_size,
-    is_own_name,
-)
+from keras_albert.presets import base_preset, checkpoint
 from keras_albert.presets.preset_files import (
     BASE_FILE,
     CONFIG_FILE,
@@ -57,7 +41,7 @@ _SAID_TWICE = (
 )
 
 
-class Preset(Checkpoint):
+class Preset(checkpoint.Checkpoint):
     """A directory that `save_to_preset` wrote."""
 
     def config(self, name: str) -> dict[str, Any]:
@@ -72,9 +56,9 @@ class Preset(Checkpoint):
         return config
 
     @cached_property
-    def base(self) -> Checkpoint | None:
+    def base(self) -> checkpoint.Checkpoint | None:
         """The opened base, if the preset contains only the difference from one."""
-        return open_base(self.files)
+        return base_preset.open_base(self.files)
 
     def check(
         self, load_weights: bool = True, preprocessor: Any = "", **_: Any
@@ -87,7 +71,7 @@ class Preset(Checkpoint):
                 "released checkpoint."
             )
         name = self.config(CONFIG_FILE)["registered_name"]
-        if not is_own_name(name):
+        if not checkpoint.is_own_name(name):
             raise ValueError(
                 f"{here / CONFIG_FILE} describes a {name!r}, which is not an ALBERT "
                 "model. Pass a preset of keras_albert or a checkpoint of ALBERT, or "
@@ -96,7 +80,7 @@ class Preset(Checkpoint):
         if has(TASK_WEIGHTS_FILE) and not has(TASK_FILE):
             raise _missing(here / TASK_FILE, here / TASK_WEIGHTS_FILE)
         self.files.json(METADATA_FILE)
-        base_of(self.files)
+        base_preset.base_of(self.files)
         if has(BASE_FILE) and not has(DIFFERENCE_FILE):
             raise _missing(here / DIFFERENCE_FILE, here / BASE_FILE)
         for name in (WEIGHTS_FILE, INDEX_FILE):
@@ -115,7 +99,7 @@ class Preset(Checkpoint):
         if needs_text and has(TOKENIZER_FILE):
             rules = self.config(TOKENIZER_FILE)["config"].get("text_rules")
             name = VOCABULARY_FILES["split_cjk" in (rules or ())]
-            if not has(name) and vocabulary_digest(self.files) is None:
+            if not has(name) and base_preset.vocabulary_digest(self.files) is None:
                 raise _missing(here / name, here / TOKENIZER_FILE)
         if needs_text and has(PREPROCESSOR_FILE):
             config = self.config(PREPROCESSOR_FILE)["config"]
@@ -125,7 +109,7 @@ class Preset(Checkpoint):
     def _check_sizes(self, load_weights: bool) -> None:
         sizes = self.backbone_arguments()
         stored = self.stored_shapes() if load_weights else []
-        check_backbone_size(sizes, stored, str(self.directory / CONFIG_FILE))
+        checkpoint.check_backbone_size(sizes, stored, str(self.directory / CONFIG_FILE))
         if not self.files.has(TASK_FILE):
             return
         head: list[tuple[int, ...]] = []
@@ -140,7 +124,7 @@ class Preset(Checkpoint):
             # Each class has a vector in each head.
             vectors = classes * (exits if isinstance(exits, int) and exits > 0 else 1)
             source = str(self.directory / TASK_FILE)
-            check_size(vectors * sizes["hidden_dim"], head, source)
+            checkpoint.check_size(vectors * sizes["hidden_dim"], head, source)
 
     def backbone_arguments(self) -> dict[str, Any]:
         found: dict[str, Any] = self.config(CONFIG_FILE)["config"]
@@ -156,7 +140,7 @@ class Preset(Checkpoint):
 
     def task_name(self) -> str | None:
         name = self.files.json(TASK_FILE).get("registered_name")
-        return None if name is None else str(name).removeprefix(OWN_PACKAGE)
+        return None if name is None else str(name).removeprefix(checkpoint.OWN_PACKAGE)
 
     @cached_property
     def saved_task(self) -> Any:
@@ -166,7 +150,7 @@ class Preset(Checkpoint):
         name = self.config(TASK_FILE)["registered_name"]
         saved = keras.saving.get_registered_object(name)
         is_task = isinstance(saved, type) and issubclass(saved, keras_hub.models.Task)
-        if not (is_task and is_own_name(name)):
+        if not (is_task and checkpoint.is_own_name(name)):
             raise ValueError(
                 f"{self.directory / TASK_FILE} describes a {name!r}, which is no "
                 "ALBERT task that is known here. Import the module that defines it, or "
@@ -244,7 +228,9 @@ class Preset(Checkpoint):
             if asset.exists() or self.base is None:
                 tokenizer.load_assets(str(asset.parent))
             else:
-                found = read_base_vocabulary(self.files, self.base, type(tokenizer))
+                found = base_preset.read_base_vocabulary(
+                    self.files, self.base, type(tokenizer)
+                )
                 tokenizer.set_proto(found)
         return tokenizer
 
@@ -256,7 +242,7 @@ class Preset(Checkpoint):
             if self.base is None:
                 backbone.load_weights(str(weights_path(self.directory)))
             else:
-                add_difference(backbone, self.files, self.base)
+                base_preset.add_difference(backbone, self.files, self.base)
         if not hasattr(model, "backbone") or self.saved_task is None:
             return
         path = self.directory / TASK_WEIGHTS_FILE
@@ -283,18 +269,18 @@ class Preset(Checkpoint):
             )
 
 
-class PresetFormat(CheckpointFormat):
+class PresetFormat(checkpoint.CheckpointFormat):
     """Presets of this package."""
 
-    name, key, opened = "keras_albert", OWN_FORMAT, Preset
+    name, key, opened = "keras_albert", checkpoint.OWN_FORMAT, Preset
 
-    def recognizes(self, files: Files) -> bool:
-        return is_own_name(files.json(CONFIG_FILE).get("registered_name"))
+    def recognizes(self, files: checkpoint.Files) -> bool:
+        return checkpoint.is_own_name(files.json(CONFIG_FILE).get("registered_name"))
 
     def write(self, model: Any, directory: Path, vocabulary: bytes | None) -> None:
         model.save_to_preset(directory)
         if vocabulary is not None and not hasattr(model, "backbone"):
-            name = f"{OWN_PACKAGE}AlbertTokenizer"
+            name = f"{checkpoint.OWN_PACKAGE}AlbertTokenizer"
             cls: Any = keras.saving.get_registered_object(name)
             cls(vocabulary, text_rules="keep").save_to_preset(directory)
 

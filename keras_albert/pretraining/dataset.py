@@ -10,14 +10,8 @@ from typing import Any, Literal, Self, TypeAlias
 import keras
 import numpy as np
 
+from keras_albert.pretraining import prepared_files
 from keras_albert.pretraining.config import PretrainingConfig
-from keras_albert.pretraining.prepared_files import (
-    SPLITS,
-    VOCABULARY_FILE,
-    ExampleFiles,
-    PreparedMetadata,
-    Split,
-)
 from keras_albert.tasks.distribution.model_state import MASKED_TOKENS
 from keras_albert.text.masking import MaskingRates, WholeWordMasking
 from keras_albert.text.packing import EncodedTexts, SpecialIds
@@ -304,13 +298,14 @@ class PretrainingData:
     def __init__(
         self,
         directory: str | os.PathLike[str],
-        split: Split = "train",
+        split: prepared_files.Split = "train",
         second_task: SecondTask | None = "sentence_order",
         rates: MaskingRates | None = None,
         seed: int = 0,
     ) -> None:
-        if split not in SPLITS:
-            msg = f"`split` must be one of {SPLITS}. Received: split={split!r}"
+        if split not in prepared_files.SPLITS:
+            known = prepared_files.SPLITS
+            msg = f"`split` must be one of {known}. Received: split={split!r}"
             raise ValueError(msg)
         if second_task not in ("sentence_order", "next_sentence", None):
             raise ValueError(
@@ -322,13 +317,13 @@ class PretrainingData:
         self.split = split
         self.second_task = second_task
         self.seed = seed
-        self.metadata = PreparedMetadata.read(self.directory)
+        self.metadata = prepared_files.PreparedMetadata.read(self.directory)
         self.sequence_length = self.metadata.sequence_length
         self.tokenizer = AlbertTokenizer(
-            self.directory / VOCABULARY_FILE, text_rules="keep"
+            self.directory / prepared_files.VOCABULARY_FILE, text_rules="keep"
         )
         self.masking = WholeWordMasking(self.tokenizer, rates)
-        self.files = ExampleFiles(
+        self.files = prepared_files.ExampleFiles(
             [str(self.directory / name) for name in self.metadata.shards[split]],
             self.metadata.files,
         )

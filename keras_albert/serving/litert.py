@@ -5,20 +5,10 @@ import zipfile
 from pathlib import Path
 from typing import Literal
 
-from keras_albert.serving.tasks import (
-    describe_model,
-    explained_errors,
-    float_task,
-    row_of,
-    with_one_head,
-)
+from keras_albert.serving import tasks
 from keras_albert.tasks.base.task import AlbertTask
+from keras_albert.utils import atomic_files
 from keras_albert.utils.arguments import check_positive
-from keras_albert.utils.atomic_files import (
-    atomic_file,
-    check_new_file,
-    temporary_directory,
-)
 from keras_albert.utils.environment import check_packages
 from keras_albert.utils.tensorflow_process import run_in_tensorflow
 
@@ -87,18 +77,18 @@ def export_litert(
                 f"The model reads rows of at most {longest} tokens. Received: "
                 f"sequence_length={sequence_length}"
             )
-    row_of(task)
-    check_new_file(path, overwrite)
+    tasks.row_of(task)
+    atomic_files.check_new_file(path, overwrite)
     check_packages("The LiteRT export", "tensorflow", "tensorflow")
-    task = with_one_head(task)
+    task = tasks.with_one_head(task)
     options = {"sequence_length": sequence_length, "quantize": quantize}
-    described = describe_model(task, "tokens") | options
+    described = tasks.describe_model(task, "tokens") | options
     with (
-        explained_errors(path),
-        atomic_file(path) as partial,
-        temporary_directory(path) as preset,
+        tasks.explained_errors(path),
+        atomic_files.atomic_file(path) as partial,
+        atomic_files.temporary_directory(path) as preset,
     ):
-        float_task(task).save_to_preset(preset)
+        tasks.float_task(task).save_to_preset(preset)
         program = "keras_albert.serving.write_litert"
         arguments = str(preset), str(partial), json.dumps(options)
         run_in_tensorflow("LiteRT model", program, *arguments)

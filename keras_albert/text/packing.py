@@ -9,11 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from keras_albert.text.reading import plain_column
-from keras_albert.text.tokenizer.token_rows import (
-    TokenRows,
-    ragged_range,
-    truncated_lengths,
-)
+from keras_albert.text.tokenizer import token_rows
 from keras_albert.types import (
     Batch,
     FloatArray,
@@ -159,7 +155,7 @@ class EncodedTexts:
 
     def __init__(
         self,
-        columns: tuple[TokenRows, ...],
+        columns: tuple[token_rows.TokenRows, ...],
         special: SpecialIds,
         max_length: int,
         truncate: Truncation = "round_robin",
@@ -168,7 +164,7 @@ class EncodedTexts:
         self.special = special
         budget = max_length - self.num_specials
         lengths = tuple(column.lengths for column in columns)
-        self._kept = truncated_lengths(lengths, budget, truncate)
+        self._kept = token_rows.truncated_lengths(lengths, budget, truncate)
         self._starts = tuple(column.starts for column in columns)
         self.lengths: Int64Array = np.sum(self._kept, axis=0) + self.num_specials
 
@@ -194,7 +190,7 @@ class EncodedTexts:
             end = begin + kept
             inside = (position >= begin[:, None]) & (position < end[:, None])
             # Row by row, from left to right: the order of the ids in `column`.
-            source = ragged_range(self._starts[segment][indices], kept)
+            source = token_rows.ragged_range(self._starts[segment][indices], kept)
             token_ids[inside] = column.values[source]
             token_ids[rows, end] = special.sep
             if segment:
@@ -269,13 +265,13 @@ class OverlappingWindows:
         whole = lengths[self.documents]
         size = np.broadcast_to(size, lengths.shape)[self.documents]
         stride = np.broadcast_to(stride, lengths.shape)[self.documents]
-        number = ragged_range(np.zeros_like(counts), counts)
+        number = token_rows.ragged_range(np.zeros_like(counts), counts)
         inside = np.minimum(number * stride, np.maximum(0, whole - size))
         self._sizes = np.minimum(whole, size)
         begins = inside + (np.cumsum(lengths) - lengths)[self.documents]
         # The tokens of each window, as positions in the concatenated documents.
-        self.tokens = TokenRows(
-            ragged_range(begins, self._sizes).astype(np.int32), self._sizes
+        self.tokens = token_rows.TokenRows(
+            token_rows.ragged_range(begins, self._sizes).astype(np.int32), self._sizes
         )
         # Middles are doubled, and borders quadrupled, to remain integers.
         middles = 2 * begins + self._sizes
@@ -314,7 +310,7 @@ class TextWindows:
 
     def __init__(
         self,
-        texts: TokenRows,
+        texts: token_rows.TokenRows,
         special: SpecialIds,
         max_length: int,
         stride: int | None = None,
@@ -322,7 +318,7 @@ class TextWindows:
         room = max_length - 2
         windows = OverlappingWindows(texts.lengths, room, window_stride(stride, room))
         tokens = windows.tokens
-        ids = TokenRows(texts.values[tokens.values], tokens.lengths)
+        ids = token_rows.TokenRows(texts.values[tokens.values], tokens.lengths)
         self._rows = EncodedTexts((ids,), special, max_length)
         self.lengths = self._rows.lengths
         self._texts = windows.documents

@@ -23,12 +23,7 @@ from keras_albert.text.reading import (
 from keras_albert.text.tokenizer.albert_tokenizer import AlbertTokenizer
 from keras_albert.text.tokenizer.token_rows import TokenRows
 from keras_albert.types import Lengths, Mode
-from keras_albert.utils.arguments import (
-    MAX_TOKENS,
-    check_at_most,
-    is_whole_number,
-    refuse_unknown,
-)
+from keras_albert.utils import arguments
 
 # Preprocessors of KerasHub whose constructors take the tokenizer.
 _TAKE_TOKENIZER = (
@@ -95,20 +90,20 @@ class AlbertPreprocessor(PresetMixin):
     ) -> None:
         # The name of `pack_sequences` in version 0.1.
         pack_sequences = kwargs.pop("share_rows", pack_sequences)
-        refuse_unknown(type(self), kwargs)
+        arguments.refuse_unknown(type(self), kwargs)
         for name, length in (
             ("sequence_length", sequence_length),
             ("max_sequence_length", max_sequence_length),
         ):
             if length is None:
                 continue
-            if not is_whole_number(length) or length < self.shortest_length:
+            if not arguments.is_whole_number(length) or length < self.shortest_length:
                 raise ValueError(
                     f"`{name}` must be at least {self.shortest_length}, so that each "
                     "text keeps a token, and a whole number. Received: "
                     f"{name}={length!r}"
                 )
-            check_at_most(MAX_TOKENS, **{name: length})
+            arguments.check_at_most(arguments.MAX_TOKENS, **{name: length})
         if pack_sequences not in (True, False):
             raise ValueError(
                 "`pack_sequences` is True or False. Received: "

@@ -18,14 +18,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from keras_albert.utils.remote import (
-    address_of,
-    check_new_address,
-    is_remote,
-    list_files,
-    local_path,
-    uploaded,
-)
+from keras_albert.utils import remote
 
 # Windows has no such module; abandoned files are not removed there.
 fcntl: Any = import_module("fcntl") if find_spec("fcntl") else None
@@ -41,7 +34,7 @@ def temporary_directory(beside: Path) -> Iterator[Path]:
     """Create a hidden directory, and remove it when the block ends."""
     # If the process is killed, the next one that writes to the same parent removes it:
     # a lock, which ends with its process, tells abandoned ones from those in use.
-    if is_remote(beside):
+    if remote.is_remote(beside):
         with tempfile.TemporaryDirectory() as temporary:
             yield Path(temporary)
         return
@@ -155,12 +148,12 @@ def atomic_file(target: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield a temporary file that becomes `target` when the block succeeds."""
     # Several processes may write one target; the last one wins. Stores of objects show
     # a file when all of it is there.
-    if is_remote(target):
-        list_files(target)  # It is reached before the work.
-        with uploaded(target) as path, atomic_file(path) as temporary:
+    if remote.is_remote(target):
+        remote.list_files(target)  # It is reached before the work.
+        with remote.uploaded(target) as path, atomic_file(path) as temporary:
             yield temporary
         return
-    path = local_path(target).absolute()
+    path = remote.local_path(target).absolute()
     with folders_above(path), temporary_file(path) as temporary:
         yield temporary
         # `mkstemp` restricts access to this user; the result has default permissions.
@@ -175,11 +168,11 @@ def check_new_file(path: Path, overwrite: bool = False) -> None:
             f"{path} is a directory, but a file must be written there. Choose another "
             "path."
         )
-    exists = list_files(path) if is_remote(path) else path.exists()
+    exists = remote.list_files(path) if remote.is_remote(path) else path.exists()
     if exists and not overwrite:
         raise FileExistsError(
-            f"{address_of(path) or path} already exists. Choose another path, or pass "
-            "overwrite=True."
+            f"{remote.address_of(path) or path} already exists. Choose another path, or "
+            "pass overwrite=True."
         )
 
 
@@ -226,12 +219,12 @@ def atomic_directory(
     # is found if the process dies at this moment. Within another such block, the target
     # itself is yielded. A remote target must be new; see `upload` for the order of its
     # files.
-    if is_remote(target):
-        check_new_address(target)
-        with uploaded(target) as path, atomic_directory(path) as temporary:
+    if remote.is_remote(target):
+        remote.check_new_address(target)
+        with remote.uploaded(target) as path, atomic_directory(path) as temporary:
             yield temporary
         return
-    path = local_path(target).resolve()
+    path = remote.local_path(target).resolve()
     if path in _OPEN.get():
         yield path
         return

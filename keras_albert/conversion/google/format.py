@@ -50,12 +50,8 @@ from keras_albert.conversion.weight_map import (
 )
 from keras_albert.presets.checkpoint import CheckpointFormat, Files
 from keras_albert.tasks.base.other_backbone import merge_adapters
+from keras_albert.text.tokenizer import word_piece
 from keras_albert.text.tokenizer.vocabularies import open_vocabulary
-from keras_albert.text.tokenizer.word_piece import (
-    is_word_piece,
-    parse_word_piece,
-    write_word_piece,
-)
 from keras_albert.utils.atomic_files import temporary_directory
 from keras_albert.utils.tensorflow_process import run_in_tensorflow
 
@@ -153,10 +149,10 @@ class GoogleCheckpoint(WeightMapCheckpoint):
         """Return the vocabulary of a checkpoint, as `AlbertTokenizer` takes it."""
         found = super().read_vocabulary()
         stated = saved_model_lowercases(self.directory)
-        if stated is None or not is_word_piece(found):
+        if stated is None or not word_piece.is_word_piece(found):
             return found
-        pieces, rules = parse_word_piece(found)
-        return write_word_piece(pieces, replace(rules, lowercase=stated))
+        pieces, rules = word_piece.parse_word_piece(found)
+        return word_piece.write_word_piece(pieces, replace(rules, lowercase=stated))
 
     def find_vocabulary(self) -> Path | None:
         """Return `30k-clean.model`, or the only `*.model`, or the only `vocab*.txt`."""
@@ -248,7 +244,7 @@ class GoogleFormat(WeightMapFormat):
         (directory / self._pattern).write_text(f"{text}\n", encoding="utf-8")
         if vocabulary is not None:
             found = open_vocabulary(vocabulary)
-            is_words = is_word_piece(vocabulary)
+            is_words = word_piece.is_word_piece(vocabulary)
             name = found.file_name if is_words else _VOCABULARY_FILE
             (directory / name).write_bytes(found.contents())
 
@@ -356,8 +352,8 @@ class TFHubFormat(ModelGardenFormat):
     ) -> None:
         """Write a SavedModel; a process with the TensorFlow backend makes the graph."""
         lowercases = ""
-        if vocabulary is not None and is_word_piece(vocabulary):
-            lowercases = str(parse_word_piece(vocabulary).rules.lowercase)
+        if vocabulary is not None and word_piece.is_word_piece(vocabulary):
+            lowercases = str(word_piece.parse_word_piece(vocabulary).rules.lowercase)
         with temporary_directory(directory) as source:
             super().write(model, source, vocabulary)
             program = "keras_albert.conversion.google.write_saved_model"

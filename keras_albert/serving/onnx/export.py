@@ -5,13 +5,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
 
-from keras_albert.serving.tasks import (
-    check_tokenizer,
-    describe_model,
-    explained_errors,
-    row_of,
-    with_one_head,
-)
+from keras_albert.serving import tasks
 from keras_albert.tasks.base.task import AlbertTask
 from keras_albert.tasks.classification.early_exit import read_exit_rule
 from keras_albert.utils.atomic_files import atomic_file, check_new_file
@@ -80,13 +74,13 @@ def export_onnx(
     check_packages("The ONNX export", "keras-albert[onnx]", "onnx", "onnxscript")
     build = import_module("keras_albert.serving.onnx.builder").build_onnx_model
     options = {} if early is None else {"early": early}
-    task = with_one_head(task) if early is None else task
+    task = tasks.with_one_head(task) if early is None else task
     # The path is tried first, so that errors appear before any work is done.
-    with explained_errors(path), atomic_file(path) as partial:
+    with tasks.explained_errors(path), atomic_file(path) as partial:
         # The only type of metadata in ONNX is string.
         described = {
             name: x if isinstance(x, str) else json.dumps(x, ensure_ascii=False)
-            for name, x in describe_model(task, inputs).items()
+            for name, x in tasks.describe_model(task, inputs).items()
         }
         content = build(task, inputs, pairs, quantize == "int8", described, **options)
         partial.write_bytes(content)
@@ -96,7 +90,7 @@ def export_onnx(
 def _check_arguments(
     task: AlbertTask, inputs: str, pairs: bool, quantize: str | None, early: str | None
 ) -> None:
-    row = row_of(task)
+    row = tasks.row_of(task)
     if inputs not in ("tokens", "text"):
         raise ValueError(f"`inputs` is 'tokens' or 'text'. Received: inputs={inputs!r}")
     if quantize not in (None, "int8"):
@@ -118,7 +112,7 @@ def _check_arguments(
             'none. Build it with one, or export it with inputs="tokens".'
         )
     if inputs == "text":
-        check_tokenizer(task)
+        tasks.check_tokenizer(task)
     if early is None:
         return
     if early not in ("patience", "threshold"):

@@ -13,22 +13,13 @@ import numpy as np
 from keras_albert.serving.onnx.builder import TABLE_DOMAIN, OnnxBuilder
 from keras_albert.serving.tasks import SPACES
 from keras_albert.text.tasks.token_classification import JOINER, character_kinds
+from keras_albert.text.tokenizer import word_piece
 from keras_albert.text.tokenizer.sentencepiece_file import (
     SPECIAL_TOKENS,
     graph_vocabulary,
 )
 from keras_albert.text.tokenizer.text_rules import BLANKS
 from keras_albert.text.tokenizer.vocabularies import Vocabulary, WordPieceVocabulary
-from keras_albert.text.tokenizer.word_piece import (
-    ALONE,
-    CONTINUES,
-    DROPPED,
-    LONGEST_WORD,
-    SPACE,
-    character_table,
-    is_of_kind,
-    replacements,
-)
 from keras_albert.types import Int64Array
 
 
@@ -341,7 +332,7 @@ class OnnxWordPiece:
         known = [self.vocabulary.ids[token] for token in self._never_split]
         own = self._look_up(parts, self._never_split, known, -1)
         # A word that is too long is one piece.
-        one = self.builder.string("a" * (LONGEST_WORD + 1))
+        one = self.builder.string("a" * (word_piece.LONGEST_WORD + 1))
         parts = op.Where(op.GreaterOrEqual(own, 0), one, parts)
         ids, starts, stops, part = self._pieces(parts)
         first, own = op.Gather(begins, part), op.Gather(own, part)
@@ -378,7 +369,9 @@ class OnnxWordPiece:
 
     def _is_of(self, characters: Any, *kinds: int) -> Any:
         """Return whether characters are of some kinds."""
-        codes = is_of_kind(character_table(self.vocabulary.rules), *kinds)
+        codes = word_piece.is_of_kind(
+            word_piece.character_table(self.vocabulary.rules), *kinds
+        )
         codes = codes[(codes < 0xD800) | (codes > 0xDFFF)]
         pattern = f"[{escape_codes(codes)}]"
         return self.op.RegexFullMatch(characters, pattern=f"(?s){pattern}")
@@ -386,12 +379,12 @@ class OnnxWordPiece:
     def _pieces(self, column: Any) -> tuple[Any, Any, Any, Any]:
         op, builder, texts = self.op, self.builder, self.texts
         characters, begins, ends, rows, _ = split(texts, column, "(?s).")
-        is_kept = op.Not(self._is_of(characters, DROPPED))
+        is_kept = op.Not(self._is_of(characters, word_piece.DROPPED))
         characters, begins, ends, rows = (
             op.Compress(x, is_kept, axis=0) for x in (characters, begins, ends, rows)
         )
-        is_space = self._is_of(characters, SPACE)
-        is_inside = op.Not(op.Or(is_space, self._is_of(characters, ALONE)))
+        is_space = self._is_of(characters, word_piece.SPACE)
+        is_inside = op.Not(op.Or(is_space, self._is_of(characters, word_piece.ALONE)))
         # A character goes on a word if it and the one before it are inside words.
         inside = builder.cast(is_inside, "int64")
         before = op.Slice(op.Concat([0], inside, axis=0), [0], [-1])
@@ -422,9 +415,9 @@ class OnnxWordPiece:
             words,
             op.Slice(rows, [0], [0]),
             vocab=json.dumps(self.vocabulary.ids),
-            suffix_indicator=CONTINUES,
+            suffix_indicator=word_piece.CONTINUES,
             unknown_token=self.unknown,
-            max_input_chars_per_word=LONGEST_WORD,
+            max_input_chars_per_word=word_piece.LONGEST_WORD,
             _outputs=4,
         )
         tokens = builder.typed(tokens, "string")
@@ -447,7 +440,7 @@ class OnnxWordPiece:
         source = texts.numbers(new_begins, total)
         word_begins = op.Gather(new_begins, firsts)
         word_ends = op.Slice(op.Concat(word_begins, total, axis=0), [1], [2**31])
-        sizes = [len(piece.removeprefix(CONTINUES)) for piece in pieces]
+        sizes = [len(piece.removeprefix(word_piece.CONTINUES)) for piece in pieces]
         size = op.Gather(op.Constant(value_ints=sizes), ids)
         is_whole = op.Equal(ids, unknown)
         base, limit = op.Gather(word_begins, word), op.Gather(word_ends, word)
@@ -466,7 +459,9 @@ class OnnxWordPiece:
         unknown = next(c for c in map(chr, range(0xFFFD, 0, -1)) if c not in known)
         values, lengths = {}, {}
         for code, text in enumerate(
-            replacements(rules.lowercase, bool(rules.strip_accents), rules.split_cjk)
+            word_piece.replacements(
+                rules.lowercase, bool(rules.strip_accents), rules.split_cjk
+            )
         ):
             new = text.strip(" ")
             # Of an unknown word, only the number of characters matters.

@@ -8,14 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from keras_albert.serving.saved_model.graph import (
-    TaskGraph,
-    WindowGraph,
-    counts_of,
-    rows_of,
-    run_windows,
-    text_signature,
-)
+from keras_albert.serving.saved_model import graph
 from keras_albert.serving.tasks import entity_tables
 from keras_albert.text.packing import join_in_graph, window_stride
 from keras_albert.text.tag_schemes import OUTSIDE, Span, spans_to_tags
@@ -121,7 +114,7 @@ class _Entities(NamedTuple):
     score: Any
 
 
-class TokenClassifierGraph(TaskGraph):
+class TokenClassifierGraph(graph.TaskGraph):
     """Serves an `AlbertTokenClassifier`: `text` of any length to entities or words."""
 
     # It returns what `tag` and `predict_tags` do, from the same words and windows.
@@ -145,8 +138,8 @@ class TokenClassifierGraph(TaskGraph):
             return _describe(words, tags, scores, starts, ends, words.texts)
 
         return {
-            "serving_default": text_signature(serve_text),
-            "serve_words": text_signature(serve_words),
+            "serving_default": graph.text_signature(serve_text),
+            "serve_words": graph.text_signature(serve_words),
             "serve_tokens": self.tokens_signature(self._tag_tokens),
         }
 
@@ -167,9 +160,9 @@ class TokenClassifierGraph(TaskGraph):
         )
         room = self.preprocessor.max_length - 2
         stride = window_stride(self.preprocessor.stride, room)
-        windows = WindowGraph(lengths, room, stride)
+        windows = graph.WindowGraph(lengths, room, stride)
         packed = join_in_graph((windows.take(pieces.values),), self.special)
-        logits = run_windows(self.task, packed)
+        logits = graph.run_windows(self.task, packed)
         # Windows begin after `[CLS]`.
         offsets = tf.ones_like(windows.begins)
         piece, answers = windows.places(offsets, tf.shape(logits)[1])
@@ -265,5 +258,5 @@ def _describe(
         "text": words.cut(starts, ends),
     }
     count = tf.size(words.bases)
-    dense = {name: rows_of(value, rows, count) for name, value in values.items()}
-    return dense | {"count": counts_of(rows, count)}
+    dense = {name: graph.rows_of(value, rows, count) for name, value in values.items()}
+    return dense | {"count": graph.counts_of(rows, count)}

@@ -9,15 +9,7 @@ import keras_hub
 import numpy as np
 import numpy.typing as npt
 
-from keras_albert.text.packing import (
-    EncodedTexts,
-    OverlappingWindows,
-    SpecialIds,
-    check_counts,
-    pack_all,
-    read_weights,
-    weights_by_target,
-)
+from keras_albert.text import packing
 from keras_albert.text.preprocessor import AlbertPreprocessor
 from keras_albert.text.reading import text_columns
 from keras_albert.text.tokenizer.albert_tokenizer import AlbertTokenizer
@@ -245,7 +237,7 @@ class SpanWindows:
         self,
         questions: TokenRows,
         contexts: ContextTokens,
-        special: SpecialIds,
+        special: packing.SpecialIds,
         max_length: int,
         doc_stride: int,
         max_query_length: int,
@@ -260,7 +252,7 @@ class SpanWindows:
         room = budget - kept
         lengths = contexts.lengths
         stride = np.minimum(min(doc_stride, budget), room)
-        windows = OverlappingWindows(lengths, room, stride)
+        windows = packing.OverlappingWindows(lengths, room, stride)
         # The question of each row.
         self.questions: Int64Array = windows.documents
         rows = windows.tokens
@@ -278,7 +270,9 @@ class SpanWindows:
         self._window_lengths = rows.lengths
         first = ragged_range(questions.starts, kept)
         cut = TokenRows(questions.values[first], kept).take(self.questions)
-        self._texts = EncodedTexts((cut, tokens), special, max_length, "waterfall")
+        self._texts = packing.EncodedTexts(
+            (cut, tokens), special, max_length, "waterfall"
+        )
         self.lengths = self._texts.lengths
         self.targets = None if spans is None else self._window_targets(spans)
         self._weights = None if sample_weight is None else sample_weight[self.questions]
@@ -306,7 +300,7 @@ class SpanWindows:
         y = head_targets(y, self.num_starts)
         if self._weights is None:
             return (x, y)
-        return (x, y, weights_by_target(y, self._weights[rows]))
+        return (x, y, packing.weights_by_target(y, self._weights[rows]))
 
     def owned_positions(self, rows: Int64Array, length: int) -> npt.NDArray[np.bool_]:
         """Mark the positions of tokens that a row owns; see `OverlappingWindows`."""
@@ -422,11 +416,11 @@ class AlbertQuestionAnswererPreprocessor(
         The targets are answers, in any form that `read_answers` reads.
         """
         (questions, contexts), batched = self.columns(x)
-        weights = None if sample_weight is None else read_weights(sample_weight)
+        weights = None if sample_weight is None else packing.read_weights(sample_weight)
         spans, rows = None, np.arange(len(questions))
         if y is not None:
             answers = read_answers(y if batched else [y])
-            check_counts(len(questions), answers, weights)
+            packing.check_counts(len(questions), answers, weights)
             spans, dropped = answer_spans(answers, contexts, self.misaligned)
             if dropped:
                 rows = np.setdiff1d(rows, dropped)
@@ -461,7 +455,7 @@ class AlbertQuestionAnswererPreprocessor(
         """
         windows, _ = self.encode(x, y, sample_weight)
         return keras.utils.pack_x_y_sample_weight(
-            *pack_all(windows, self.padded_length, True)
+            *packing.pack_all(windows, self.padded_length, True)
         )
 
 

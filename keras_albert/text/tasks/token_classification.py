@@ -11,13 +11,7 @@ import keras_hub
 import numpy as np
 import numpy.typing as npt
 
-from keras_albert.text.packing import (
-    EncodedTexts,
-    OverlappingWindows,
-    SpecialIds,
-    check_counts,
-    window_stride,
-)
+from keras_albert.text import packing
 from keras_albert.text.preprocessor import AlbertPreprocessor
 from keras_albert.text.reading import plain_column, to_text_rows
 from keras_albert.text.tokenizer.albert_tokenizer import AlbertTokenizer
@@ -217,7 +211,7 @@ class TaggedDocuments:
         self,
         words: list[WordRow],
         pieces: TokenRows,
-        special: SpecialIds,
+        special: packing.SpecialIds,
         max_length: int,
         stride: int | None = None,
         label_all_pieces: bool = False,
@@ -232,12 +226,12 @@ class TaggedDocuments:
         room = max_length - 2
         documents = np.repeat(np.arange(len(words)), self._counts)
         lengths = np.bincount(documents, pieces.lengths, minlength=len(words))
-        windows = OverlappingWindows(
-            lengths.astype(np.int64), room, window_stride(stride, room)
+        windows = packing.OverlappingWindows(
+            lengths.astype(np.int64), room, packing.window_stride(stride, room)
         )
         at = windows.tokens.values
         ids = TokenRows(pieces.values[at], windows.tokens.lengths)
-        self._texts = EncodedTexts((ids,), special, max_length)
+        self._texts = packing.EncodedTexts((ids,), special, max_length)
         self.lengths = self._texts.lengths
         self._word = word_of_piece[at]
         # The pieces whose tag is trained and predicted.
@@ -348,7 +342,7 @@ class AlbertTokenClassifierPreprocessor(
             pack_sequences=pack_sequences,
             **kwargs,
         )
-        window_stride(stride, self.max_length - 2)
+        packing.window_stride(stride, self.max_length - 2)
         self.stride = stride
         self.label_all_pieces = label_all_pieces
 
@@ -365,7 +359,7 @@ class AlbertTokenClassifierPreprocessor(
             split_words(row) if isinstance(row, str) else join_words(row)
             for row in column
         ]
-        check_counts(len(words), y, sample_weight)
+        packing.check_counts(len(words), y, sample_weight)
         tags = None
         if y is not None:
             parts = [

@@ -13,18 +13,9 @@ from keras_albert.backbone.albert_backbone import AlbertBackbone
 from keras_albert.presets.checkpoint import Checkpoint
 from keras_albert.presets.preset_mixin import PresetMixin
 from keras_albert.text.reading import check_graph_text, is_in_graph, to_text_rows
+from keras_albert.text.tokenizer import vocabularies
 from keras_albert.text.tokenizer.text_rules import TextRules
 from keras_albert.text.tokenizer.token_rows import TokenRows, to_id_rows
-from keras_albert.text.tokenizer.vocabularies import (
-    Vocabulary,
-    VocabularySource,
-    asset_of,
-    open_vocabulary,
-    read_any_rules,
-    read_any_vocabulary,
-    rules_in_config,
-    special_tokens_of,
-)
 from keras_albert.text.tokenizer.word_piece import ROLES, WordPieceRules
 from keras_albert.utils.arguments import (
     MAX_TOKENS,
@@ -95,7 +86,7 @@ class AlbertTokenizer(PresetMixin, keras_hub.tokenizers.Tokenizer):
 
     def __init__(
         self,
-        proto: VocabularySource | None = None,
+        proto: vocabularies.VocabularySource | None = None,
         text_rules: (
             Literal["auto", "keep"] | TextRules | WordPieceRules | Mapping[str, Any]
         ) = "auto",
@@ -115,7 +106,7 @@ class AlbertTokenizer(PresetMixin, keras_hub.tokenizers.Tokenizer):
         if sequence_length is not None:
             check_positive(sequence_length=sequence_length)
             check_at_most(MAX_TOKENS, sequence_length=sequence_length)
-        self._text_rules = read_any_rules(text_rules)
+        self._text_rules = vocabularies.read_any_rules(text_rules)
         super().__init__(dtype=dtype, **kwargs)
         kind = keras.backend.standardize_dtype(self.compute_dtype)
         if kind != "string" and "int" not in kind:
@@ -125,7 +116,7 @@ class AlbertTokenizer(PresetMixin, keras_hub.tokenizers.Tokenizer):
             )
         self.sequence_length = sequence_length
         self.proto: Any = None  # bytes, once there is a vocabulary
-        self.file_assets = [asset_of(self._text_rules)]
+        self.file_assets = [vocabularies.asset_of(self._text_rules)]
         self.set_proto(proto)
         self.built = True  # there is nothing to build; see `AlbertPreprocessor`
 
@@ -134,20 +125,20 @@ class AlbertTokenizer(PresetMixin, keras_hub.tokenizers.Tokenizer):
         tokenizer: Self = checkpoint.load_tokenizer(cls, **kwargs)
         return tokenizer
 
-    def set_proto(self, proto: VocabularySource | None) -> None:
+    def set_proto(self, proto: vocabularies.VocabularySource | None) -> None:
         """Set the vocabulary, as in the constructor."""
         if proto is not None:
-            proto = read_any_vocabulary(proto, self._text_rules)
-            self.file_assets = [open_vocabulary(proto).asset]
+            proto = vocabularies.read_any_vocabulary(proto, self._text_rules)
+            self.file_assets = [vocabularies.open_vocabulary(proto).asset]
         self.proto = proto
-        tokens = special_tokens_of(self._text_rules)
+        tokens = vocabularies.special_tokens_of(self._text_rules)
         if proto is not None:
             tokens = self.vocabulary.special_tokens
         names = {name: tokens[role] for name, role in _SPECIAL_TOKENS.items()}
         set_special_tokens(self, names)
 
     @property
-    def vocabulary(self) -> Vocabulary:
+    def vocabulary(self) -> vocabularies.Vocabulary:
         """The pieces, and the algorithm that finds them in texts.
 
         Raises:
@@ -158,7 +149,7 @@ class AlbertTokenizer(PresetMixin, keras_hub.tokenizers.Tokenizer):
                 "No vocabulary has been set. Pass `proto` to the tokenizer's "
                 "constructor, or call `set_proto`."
             )
-        return open_vocabulary(self.proto)
+        return vocabularies.open_vocabulary(self.proto)
 
     def vocabulary_size(self) -> int:
         """Return the number of pieces."""
@@ -199,7 +190,7 @@ class AlbertTokenizer(PresetMixin, keras_hub.tokenizers.Tokenizer):
         return config | {
             "proto": None,
             "sequence_length": self.sequence_length,
-            "text_rules": rules_in_config(self._text_rules, self.proto),
+            "text_rules": vocabularies.rules_in_config(self._text_rules, self.proto),
         }
 
     @classmethod

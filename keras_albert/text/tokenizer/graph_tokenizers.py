@@ -9,6 +9,7 @@ import tensorflow as tf
 import tensorflow_text as tf_text
 
 from keras_albert.text.reading import check_graph_text
+from keras_albert.text.tokenizer import word_piece
 from keras_albert.text.tokenizer.sentencepiece_file import (
     SPECIAL_TOKENS,
     graph_vocabulary,
@@ -18,14 +19,6 @@ from keras_albert.text.tokenizer.text_rules import BLANKS
 from keras_albert.text.tokenizer.vocabularies import (
     WordPieceVocabulary,
     open_vocabulary,
-)
-from keras_albert.text.tokenizer.word_piece import (
-    CONTINUES,
-    DROPPED,
-    IN_WORD,
-    LONGEST_WORD,
-    SPACE,
-    character_table,
 )
 
 _UNKNOWN = SPECIAL_TOKENS.index("<unk>")
@@ -71,7 +64,7 @@ class GraphTokenizer(tf_text.SentencepieceTokenizer):
 # In place of a word that is too long; it is in no vocabulary.
 _TOO_LONG = "\0"
 
-_MOST_BYTES = 4 * LONGEST_WORD
+_MOST_BYTES = 4 * word_piece.LONGEST_WORD
 
 
 class GraphWordPiece(tf.Module):
@@ -84,7 +77,7 @@ class GraphWordPiece(tf.Module):
         super().__init__()
         self._vocabulary = cast("WordPieceVocabulary", open_vocabulary(proto))
         self._out_type = tf.as_dtype(out_type)
-        self._table = character_table(self._vocabulary.rules)
+        self._table = word_piece.character_table(self._vocabulary.rules)
         never_split = self._vocabulary.rules.never_split
         self._never_split = sorted(never_split, key=len, reverse=True)
 
@@ -138,7 +131,7 @@ class GraphWordPiece(tf.Module):
         own = tf.reduce_max(own, axis=1)
         # One piece for each token; `_TOO_LONG` is one piece.
         ids, starts, ends, part = self._pieces(
-            tf.where(own >= 0, "a" * (LONGEST_WORD + 1), parts.values)
+            tf.where(own >= 0, "a" * (word_piece.LONGEST_WORD + 1), parts.values)
         )
         is_own = tf.gather(own, part) >= 0
         ids = tf.where(is_own, tf.gather(own, part), ids)
@@ -157,15 +150,15 @@ class GraphWordPiece(tf.Module):
         kind = tf.gather(tf.constant(table.kinds), entry)
         last = first + _byte_lengths(code)
 
-        is_kept = kind != DROPPED
+        is_kept = kind != word_piece.DROPPED
         rows, code, entry, kind, first, last = (
             tf.boolean_mask(x, is_kept) for x in (rows, code, entry, kind, first, last)
         )
         # A character goes on a word if it and the one before it are inside words.
-        goes_on = (kind[1:] == IN_WORD) & (kind[:-1] == IN_WORD)
+        goes_on = (kind[1:] == word_piece.IN_WORD) & (kind[:-1] == word_piece.IN_WORD)
         goes_on &= rows[1:] == rows[:-1]
         goes_on = tf.concat([[False], goes_on], axis=0)[: tf.size(kind)]
-        is_inked = kind != SPACE
+        is_inked = kind != word_piece.SPACE
         rows, code, entry, first, last, goes_on = (
             tf.boolean_mask(x, is_inked)
             for x in (rows, code, entry, first, last, goes_on)
@@ -188,7 +181,7 @@ class GraphWordPiece(tf.Module):
         )
         strings = tf.strings.unicode_encode(words, "UTF-8")
         sizes = words.row_lengths()
-        strings = tf.where(sizes > LONGEST_WORD, _TOO_LONG, strings)
+        strings = tf.where(sizes > word_piece.LONGEST_WORD, _TOO_LONG, strings)
         model = np.frombuffer(_model(self._vocabulary.proto), "u1")
         splitter = tf_text.FastWordpieceTokenizer(
             model_buffer=tf.constant(model), token_out_type=tf.int32
@@ -228,7 +221,7 @@ def _model(proto: bytes) -> bytes:
     vocabulary: Any = open_vocabulary(proto)
     unknown = vocabulary.special_tokens["unk_token"]
     # The words are split already, and ids are not joined to texts.
-    how = (_MOST_BYTES, CONTINUES, unknown, True, False)
+    how = (_MOST_BYTES, word_piece.CONTINUES, unknown, True, False)
     return bytes(tf_text.build_fast_wordpiece_model(list(vocabulary.pieces), *how))
 
 
