@@ -63,9 +63,8 @@ def run_command(arguments: Sequence[str] | None = None) -> int:
         with loading("keras-albert"):
             module = import_module(f"keras_albert.commands.{asked.module}")
             _fetch(asked.paths, chosen)
-        status: int | None = getattr(module, asked.function)(
-            argparse.Namespace(**chosen)
-        )
+        function: Any = getattr(module, asked.function)
+        status: int | None = function(argparse.Namespace(**chosen))
         return status
 
     options = re.findall(r"--[\w-]+", subparsers[command].format_usage())

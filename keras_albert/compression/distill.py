@@ -515,10 +515,7 @@ def _train(
     row = lesson.epoch or -(-num_batches // _CURVE_ROWS)
     with StopSignals() as stop:
         recorder = TrainingRecorder(
-            folder,
-            devices,
-            stop,
-            identity | {"num_batches": num_batches},
+            *(folder, devices, stop, identity | {"num_batches": num_batches}),
             seed=identity["seed"],
             num_batches=num_batches,
             batches_per_row=row,
@@ -528,13 +525,8 @@ def _train(
         )
         devices.prepare(model, lesson.read(0))
         recorder.begin(checkpoint, model)
-        resumable_fit(
-            model,
-            recorder,
-            lesson.read,
-            validation_data=lesson.held_out,
-            verbose=verbose,
-        )
+        how = {"validation_data": lesson.held_out, "verbose": verbose}
+        resumable_fit(model, recorder, lesson.read, **how)
     return recorder.rows
 
 

@@ -95,9 +95,8 @@ class WholeWordMasking:
         slots = self.rates.slots(width)
         chosen = self._choose(token_ids, draws)
         rows = chosen // width
-        slot = number_in_row(rows)
-        shape = (num_rows, slots)
-        positions, labels = np.zeros(shape, np.int32), np.zeros(shape, np.int32)
+        slot, shape = number_in_row(rows), (num_rows, slots)
+        positions, labels = np.zeros((2, *shape), np.int32)
         weights = np.zeros(shape, np.float32)
         flat = token_ids.reshape(-1)
         positions[rows, slot] = chosen % width
@@ -187,9 +186,8 @@ class WholeWordMasking:
         inside = inside[np.lexsort((distance[inside], rows[inside]))]
         # The last run may exceed its row's slots.
         total = np.cumsum(sizes[inside])
-        before = np.concatenate([[0], total])[
-            np.searchsorted(rows[inside], rows[inside])
-        ]
+        places = np.searchsorted(rows[inside], rows[inside])
+        before = np.concatenate([[0], total])[places]
         taken = np.full(len(rows), _NOT, np.int8)
         taken[inside[total - before <= slots[rows[inside]]]] = _WHOLE
         none = ~np.logical_or.reduceat(taken == _WHOLE, opening)

@@ -39,11 +39,8 @@ def refuse_unknown(
     if not unknown:
         return
     names = ", ".join(f"`{name}`" for name in unknown)
-    nearest = [
-        f"`{match}`"
-        for name in unknown
-        for match in get_close_matches(name, sorted(known), n=1)
-    ]
+    close = (get_close_matches(name, sorted(known), n=1) for name in unknown)
+    nearest = [f"`{match}`" for matches in close for match in matches]
     if nearest:
         hint = f"Did you mean {', '.join(nearest)}?"
     elif hint is None:

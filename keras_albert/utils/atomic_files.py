@@ -171,8 +171,8 @@ def check_new_file(path: Path, overwrite: bool = False) -> None:
     exists = remote.list_files(path) if remote.is_remote(path) else path.exists()
     if exists and not overwrite:
         raise FileExistsError(
-            f"{remote.address_of(path) or path} already exists. Choose another path, or "
-            "pass overwrite=True."
+            f"{remote.address_of(path) or path} already exists. Choose another path, "
+            "or pass overwrite=True."
         )
 
 

@@ -34,11 +34,8 @@ class OnnxTask:
         """Build the graph that takes strings; `pairs` adds `text_pair`."""
         self.texts = OnnxText(self.builder, self.task.preprocessor)
         inputs = self.text_axes | ({"text_pair": ()} if pairs else {})
-        columns = (
-            self.builder.input(name, "string", "batch", *axes)
-            for name, axes in inputs.items()
-        )
-        self.answer_texts(*columns)
+        add = self.builder.input
+        self.answer_texts(*(add(n, "string", "batch", *x) for n, x in inputs.items()))
 
     def token_axes(self) -> dict[str, tuple[str, ...]]:
         """Return the axes of each input of ids."""
@@ -113,14 +110,9 @@ class OnnxWindows:
     def places(self, offsets: Any, length: Any) -> tuple[Any, Any]:
         """Return the token at each position `(windows, length)`, 0 if not predicted."""
         op = self.op
-        start, low, high = (
-            op.Unsqueeze(value, [1])
-            for value in (
-                op.Sub(self.pieces.begins, offsets),
-                self._owned_from,
-                self._owned_to,
-            )
-        )
+        begins = op.Sub(self.pieces.begins, offsets)
+        values = begins, self._owned_from, self._owned_to
+        start, low, high = (op.Unsqueeze(value, [1]) for value in values)
         place = op.Add(start, op.Range(0, length, 1))
         is_owned = op.And(op.GreaterOrEqual(place, low), op.Less(place, high))
         return op.Where(is_owned, place, 0), is_owned
@@ -136,10 +128,8 @@ def run_windows(graph: Any, ids: dict[str, Any]) -> Any:
     # The last row is repeated to fill the last batch.
     row = op.Min(op.Range(0, op.Squeeze(count), 1), op.Sub(rows, 1))
     shape = builder.integers(turns, at_once, builder.size(ids["token_ids"], 1))
-    parts = [
-        op.Reshape(op.Gather(values, row), shape, allowzero=1)
-        for values in ids.values()
-    ]
+    chosen = (op.Gather(values, row) for values in ids.values())
+    parts = [op.Reshape(values, shape, allowzero=1) for values in chosen]
 
     body = OnnxBuilder(builder.quantize, around=builder)
     part = {name: body.input(name, "int64", "rows", "length") for name in ids}

@@ -54,9 +54,8 @@ class MaskedLMGraph(OnnxTask):
         at = op.Transpose(op.NonZero(is_mask))
         row, place = op.Split(at, axis=1, num_outputs=2, _outputs=2)
         slot = op.Unsqueeze(op.GatherND(op.Sub(op.CumSum(ones, 1), 1), at), [1])
-        positions = op.ScatterND(
-            op.Expand([0], shape), op.Concat(row, slot, axis=1), op.Squeeze(place, [1])
-        )
+        at = op.Concat(row, slot, axis=1)
+        positions = op.ScatterND(op.Expand([0], shape), at, op.Squeeze(place, [1]))
         logits = self.run({**ids, "mask_positions": positions})
         logits = op.Slice(logits, [0], [-1], [1])
         count = min(TOP_K, self.task.backbone.vocabulary_size)
@@ -93,13 +92,10 @@ def tokenize_masks(texts: OnnxText, *columns: Any) -> list[Pieces]:
     owner = texts.owners(pieces)
 
     # A part that begins without a space continues the word of the mask.
-    goes_on = op.And(
-        is_behind, op.Not(op.RegexFullMatch(flat, pattern=f"(?s)[{SPACES}].*"))
-    )
-    place = texts.positions(pieces.ids)
-    is_inner = op.And(
-        op.Equal(place, op.Gather(pieces.begins, owner)), op.Gather(goes_on, owner)
-    )
+    is_apart = op.RegexFullMatch(flat, pattern=f"(?s)[{SPACES}].*")
+    goes_on = op.And(is_behind, op.Not(is_apart))
+    is_first = op.Equal(texts.positions(pieces.ids), op.Gather(pieces.begins, owner))
+    is_inner = op.And(is_first, op.Gather(goes_on, owner))
     inner = tokenizer.vocabulary.inner_ids.astype(np.int64)
     inner = op.Gather(builder.constant(inner, "inner_pieces"), pieces.ids)
     ids = op.Where(is_inner, inner, pieces.ids)
@@ -107,9 +103,8 @@ def tokenize_masks(texts: OnnxText, *columns: Any) -> list[Pieces]:
     ids, owner = (op.Compress(x, is_kept, axis=0) for x in (ids, owner))
 
     # Put the mask before each part, and join parts to texts.
-    lengths = op.ScatterElements(
-        masks, owner, op.Add(op.Mul(owner, 0), 1), reduction="add"
-    )
+    ones = op.Add(op.Mul(owner, 0), 1)
+    lengths = op.ScatterElements(masks, owner, ones, reduction="add")
     before = op.CumSum(masks, 0)
     place = texts.positions(ids)
     total = op.ReduceSum(lengths, keepdims=1)

@@ -48,9 +48,8 @@ class QuestionAnswererGraph(OnnxTask):
         # Combine each token with each start.
         tokens, features = op.Unsqueeze(x, [1]), op.Unsqueeze(features, [2])
         of_tokens, of_starts = builder.dense_halves(head.end_dense, tokens, features)
-        hidden = builder.activate(
-            head.end_dense.activation, op.Add(of_tokens, of_starts)
-        )
+        hidden = op.Add(of_tokens, of_starts)
+        hidden = builder.activate(head.end_dense.activation, hidden)
         hidden = builder.layer_norm(head.end_layer_norm, hidden)
         end = op.Squeeze(builder.dense(head.end, hidden, keep_float=True), [-1])
         weights = op.Unsqueeze(op.Softmax(start, axis=-1), [1])
@@ -76,12 +75,12 @@ class QuestionAnswererGraph(OnnxTask):
     def answer_tokens(self, outputs: dict[str, Any]) -> None:
         is_conditional = self.task.head == "conditional"
         starts = (self.task.start_n_top,) if is_conditional else ()
-        self.builder.output("start_logits", outputs["start_logits"], "batch", "length")
-        ends = outputs["end_logits"]
-        self.builder.output("end_logits", ends, "batch", *starts, "length")
-        if is_conditional:
-            logit = outputs["answerability"]
-            self.builder.output("answerability", logit, "batch", 1)
+        for name, *axes in (
+            ("start_logits", "length"),
+            ("end_logits", *starts, "length"),
+            *([("answerability", 1)] if is_conditional else ()),
+        ):
+            self.builder.output(name, outputs[name], "batch", *axes)
 
     def answer_texts(self, *columns: Any) -> None:
         op, builder, texts = self.op, self.builder, self.texts
@@ -192,9 +191,8 @@ def _search_spans(
     if task.head == "conditional":
         starts = graph.likeliest(logits)
         ends = _pad(op, end_scores, 3)
-        bands = op.GatherElements(
-            ends, op.Add(op.Unsqueeze(starts, [2]), steps), axis=2
-        )
+        at = op.Add(op.Unsqueeze(starts, [2]), steps)
+        bands = op.GatherElements(ends, at, axis=2)
         count = min(task.end_n_top, MAX_ANSWER_LENGTH)
         largest, _ = op.TopK(bands, [count], _outputs=2)
         least = op.Slice(largest, [-1], [2**31], [2])

@@ -106,10 +106,8 @@ class OnnxText:
         first: Any = [0]
         for column in columns:
             last = op.Add(first, self.builder.size(column, 0))
-            begins, lengths = (
-                op.Slice(values, first, last)
-                for values in (pieces.begins, pieces.lengths)
-            )
+            both = pieces.begins, pieces.lengths
+            begins, lengths = (op.Slice(values, first, last) for values in both)
             found.append(replace(pieces, begins=begins, lengths=lengths))
             first = last
         return found
@@ -156,11 +154,10 @@ class OnnxText:
             lengths = [op.Min(pieces[0].lengths, budget)]
         else:
             first, second = (column.lengths for column in pieces)
-            if getattr(self.preprocessor, "truncate", "round_robin") == "waterfall":
-                first = op.Min(first, budget)
-            else:
+            share: Any = budget
+            if getattr(self.preprocessor, "truncate", "round_robin") != "waterfall":
                 share = op.Max((budget + 1) // 2, op.Sub(budget, second))
-                first = op.Min(first, share)
+            first = op.Min(first, share)
             lengths = [first, op.Min(second, op.Sub(budget, first))]
         return [
             replace(column, lengths=kept)
@@ -182,9 +179,8 @@ class OnnxText:
         is_real = op.Less(place, begin)
         segments = op.Mul(op.Add(begin, place), 0)
         ids = op.Where(op.Equal(place, 0), self.special.cls, self.special.pad)
-        for segment, (column, (first, last)) in enumerate(
-            zip(pieces, bounds, strict=True)
-        ):
+        columns = zip(pieces, bounds, strict=True)
+        for segment, (column, (first, last)) in enumerate(columns):
             is_inside = op.And(op.GreaterOrEqual(place, first), op.Less(place, last))
             shift = op.Sub(op.Unsqueeze(column.begins, [1]), first)
             source = op.Where(is_inside, op.Add(place, shift), 0)
@@ -205,9 +201,8 @@ class OnnxCharacters:
     def __init__(self, texts: OnnxText, column: Any) -> None:
         op = self.op = texts.op
         self.texts = texts
-        self._characters, begins, ends, rows, self._firsts = split(
-            texts, column, "(?s)."
-        )
+        found = split(texts, column, "(?s).")
+        self._characters, begins, ends, rows, self._firsts = found
         zeros = op.Expand([0], texts.builder.size(column, 0))
         # An empty text has no characters and keeps the length 0.
         self.byte_lengths = op.ScatterElements(zeros, rows, ends, reduction="max")
@@ -216,9 +211,8 @@ class OnnxCharacters:
         self._bases = op.CumSum(spaces, 0, exclusive=1)
         total = op.ReduceSum(spaces, keepdims=1)
         at = op.Add(op.Gather(self._bases, rows), begins)
-        marks = op.ScatterElements(
-            op.Expand([0], op.Add(total, 1)), at, op.Add(op.Mul(at, 0), 1)
-        )
+        zeros, ones = op.Expand([0], op.Add(total, 1)), op.Add(op.Mul(at, 0), 1)
+        marks = op.ScatterElements(zeros, at, ones)
         # The number of characters that begin before each byte of all texts.
         self._before = op.CumSum(marks, 0, exclusive=1)
 
@@ -458,11 +452,8 @@ class OnnxWordPiece:
         # Stands for all characters that no piece contains.
         unknown = next(c for c in map(chr, range(0xFFFD, 0, -1)) if c not in known)
         values, lengths = {}, {}
-        for code, text in enumerate(
-            word_piece.replacements(
-                rules.lowercase, bool(rules.strip_accents), rules.split_cjk
-            )
-        ):
+        dials = rules.lowercase, bool(rules.strip_accents), rules.split_cjk
+        for code, text in enumerate(word_piece.replacements(*dials)):
             new = text.strip(" ")
             # Of an unknown word, only the number of characters matters.
             if new and known.issuperset(new):
@@ -471,11 +462,9 @@ class OnnxWordPiece:
                 values[chr(code)] = unknown * len(new)
             if len(new) > 1:
                 lengths[chr(code)] = len(new)
+        table = {"keys_strings": [*values], "values_strings": [*values.values()]}
         replaced = self.builder.tables.LabelEncoder(
-            characters,
-            keys_strings=list(values),
-            values_strings=list(values.values()),
-            default_string=unknown,
+            characters, **table, default_string=unknown
         )
         if not lengths:
             return replaced, self.op.Expand([1], self.builder.size(characters, 0))
