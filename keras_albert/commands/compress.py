@@ -34,6 +34,12 @@ from keras_albert.utils.environment import new_figure, versions
 # The sizes that options choose.
 _SIZES = ("num_groups", "num_layers", "embedding_dim", "adapter_rank", "vocabulary")
 
+# Those of `distill`.
+_TRAINING = (
+    *("hours", "steps", "batch_tokens", "batch_size", "max_length", "learning_rate"),
+    *("seed", "workers"),
+)
+
 _TIMED_TOKENS, _TIMED_CALLS = 32, 20
 
 _READS_TEXTS = (tasks.AlbertTextEmbedder, tasks.AlbertMaskedLM)
@@ -89,20 +95,8 @@ def _run(arguments: argparse.Namespace, folder: RunFolder) -> None:
     rows: list[Row] = []
     measured = {"original": measure(teacher, judge), "start": measure(student, judge)}
     if data:
-        rows = distill(
-            student,
-            teacher,
-            **data,
-            hours=arguments.hours,
-            steps=arguments.steps,
-            output=folder,
-            batch_tokens=arguments.batch_tokens,
-            batch_size=arguments.batch_size,
-            max_length=arguments.max_length,
-            learning_rate=arguments.learning_rate,
-            seed=arguments.seed,
-            workers=arguments.workers,
-        )
+        how = {name: getattr(arguments, name) for name in _TRAINING}
+        rows = distill(student, teacher, **data, **how, output=folder)
         measured["compressed"] = measure(student, judge)
     _finish(arguments, folder, student, measured, rows, console)
 

@@ -52,19 +52,23 @@ def run_prepare(arguments: argparse.Namespace) -> None:
 
 def progress_bar(console: Console, quiet: bool) -> Progress:
     """Return a progress bar of bytes, which a terminal shows and a file does not."""
+    # What is printed would go to the bar's console, and hidden messages, too.
+    redirected = {"redirect_stdout": False, "redirect_stderr": False}
     return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        DownloadColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
+        *(TextColumn("{task.description}"), BarColumn(), DownloadColumn()),
+        *(TimeElapsedColumn(), TimeRemainingColumn()),
         console=console,
         transient=True,
-        # What is printed would go to the bar's console, and hidden messages, too.
-        redirect_stdout=False,
-        redirect_stderr=False,
         disable=quiet or not console.is_terminal,
+        **redirected,
     )
+
+
+# Options of `prepare_examples`.
+_EXAMPLES = (
+    *("sequence_length", "held_out", "short_seq_prob", "seed", "language"),
+    *("text_field", "part_size", "max_broken"),
+)
 
 
 def _prepare(
@@ -80,20 +84,12 @@ def _prepare(
     elif arguments.workers > 1:
         options = {"direct_num_workers": arguments.workers}
         options["direct_running_mode"] = "multi_processing"
+    vocabulary = _vocabulary(arguments, output, console, bar, options)
     return pipeline.prepare_examples(
-        arguments.inputs,
-        output,
-        _vocabulary(arguments, output, console, bar, options),
-        sequence_length=arguments.sequence_length,
-        held_out=arguments.held_out,
-        short_seq_prob=arguments.short_seq_prob,
-        seed=arguments.seed,
-        language=arguments.language,
-        text_field=arguments.text_field,
-        part_size=arguments.part_size,
+        *(arguments.inputs, output, vocabulary),
+        **{name: getattr(arguments, name) for name in _EXAMPLES},
         pipeline_options=options,
         progress=_shown_in(bar, "examples"),
-        max_broken=arguments.max_broken,
     )
 
 
@@ -109,7 +105,7 @@ def _shown_in(bar: Progress, what: str) -> Callable[[int, int], None]:
 def _vocabulary(
     arguments: argparse.Namespace,
     output: str,
-    console: Console,
+    console: Any,
     bar: Progress,
     options: Any,
 ) -> Any:

@@ -34,15 +34,11 @@ _RATES = (
 ACTIVATIONS = {
     "gelu": "gelu",
     "gelu_python": "gelu",
-    "gelu_new": "gelu_approximate",
-    "gelu_pytorch_tanh": "gelu_approximate",
-    "gelu_python_tanh": "gelu_approximate",
-    "gelu_accurate": "gelu_approximate",
-    "gelu_fast": "gelu_approximate",
-    "relu": "relu",
-    "silu": "silu",
-    "swish": "silu",
-    "tanh": "tanh",
+    **dict.fromkeys(
+        ("gelu_new", "gelu_pytorch_tanh", "gelu_python_tanh"), "gelu_approximate"
+    ),
+    **dict.fromkeys(("gelu_accurate", "gelu_fast"), "gelu_approximate"),
+    **{"relu": "relu", "silu": "silu", "swish": "silu", "tanh": "tanh"},
 }
 
 

@@ -88,21 +88,19 @@ _LossScale = _of_run(keras.optimizers.LossScaleOptimizer)
 
 def build_optimizer(config: PretrainingConfig) -> keras.optimizers.Optimizer:
     """Build the optimizer of a run."""
-    several = config.accumulation_steps > 1
+    parts = config.accumulation_steps
     schedule = WarmUpAndDecay(
-        config.peak_learning_rate,
-        config.steps,
-        config.num_warmup_steps,
+        *(config.peak_learning_rate, config.steps, config.num_warmup_steps),
         power=config.decay_power,
-        accumulation_steps=config.accumulation_steps,
+        accumulation_steps=parts,
     )
     arguments: dict[str, Any] = {
         "global_clipnorm": config.clip_norm or None,
-        "gradient_accumulation_steps": config.accumulation_steps if several else None,
+        "gradient_accumulation_steps": parts if parts > 1 else None,
     }
     if config.ema_momentum:
         # Keras updates the average after every batch, and the weights after several.
-        momentum = config.ema_momentum ** (1 / config.accumulation_steps)
+        momentum = config.ema_momentum ** (1 / parts)
         arguments |= {"use_ema": True, "ema_momentum": momentum}
     # A loss scale sees the gradients first, and all processes must scale alike.
     scales = config.precision == "mixed_float16"

@@ -133,9 +133,7 @@ def _fit(
         return batches.batch(step - stage.begin, devices.shard, devices.num_shards)
 
     resumable_fit(
-        task,
-        recorder,
-        read,
+        *(task, recorder, read),
         until=stage.end,
         validation_data=held_out.arrays,
         validation_batch_size=stage.config.micro_batch_size,

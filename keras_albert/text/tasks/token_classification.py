@@ -362,25 +362,17 @@ class AlbertTokenClassifierPreprocessor(
         packing.check_counts(len(words), y, sample_weight)
         tags = None
         if y is not None:
-            parts = [
-                word_tags(target, row, number)
-                for number, (target, row) in enumerate(zip(y, words, strict=True))
-            ]
+            parts = list(map(word_tags, y, words, range(len(words))))
             tags = np.concatenate(parts) if parts else np.empty(0, np.int32)
         # Each distinct word is tokenized once.
         numbers: dict[str, int] = {}
         of_rows = (word for row in words for word in row.words)
         places = [numbers.setdefault(word, len(numbers)) for word in of_rows]
         (distinct,) = self.tokenize_columns([list(numbers)])
+        weights = None if sample_weight is None else word_weights(sample_weight, words)
         documents = TaggedDocuments(
-            words,
-            distinct.take(places),
-            self.special_ids,
-            self.max_length,
-            self.stride,
-            self.label_all_pieces,
-            tags,
-            None if sample_weight is None else word_weights(sample_weight, words),
+            *(words, distinct.take(places), self.special_ids, self.max_length),
+            *(self.stride, self.label_all_pieces, tags, weights),
         )
         return documents, True
 
