@@ -466,8 +466,8 @@ def _answers(
     """Predict for the rows after those that are done, in parts."""
     count = 1 if processes is None else processes.count
     names = ("model", "batch_size", "task", "preset", "signature")
-    given = {name: getattr(arguments, name) for name in names}
-    predictor = open_predictor(**given, **given_options(arguments, _DEPTH))
+    given = (getattr(arguments, name) for name in names)
+    predictor = open_predictor(*given, **given_options(arguments, _DEPTH))
     asked = {"text": arguments.text_column, "text_pair": arguments.text_pair_column}
     with closing(predictor):
         if not rows.columns:
