@@ -32,17 +32,15 @@ from keras_albert.conversion.weight_map import (
 from keras_albert.layers.run_layers import gelu_approximate, get_activation
 from keras_albert.presets.checkpoint import (
     CONFIG_FILE,
-    CheckpointFormat,
-    Files,
-    check_size,
-    check_sizes,
-)
-from keras_albert.presets.preset_files import (
     INDEX_FILE,
     PREPROCESSOR_FILE,
     TASK_FILE,
     TASK_WEIGHTS_FILE,
     WEIGHTS_FILE,
+    CheckpointFormat,
+    Files,
+    check_size,
+    check_sizes,
 )
 from keras_albert.presets.stored_weights import (
     check_stored_weights,

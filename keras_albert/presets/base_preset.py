@@ -13,14 +13,16 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_albert.presets.checkpoint import Checkpoint, Files, open_checkpoint
-from keras_albert.presets.handles import BUILTIN_PRESETS, local_directory
-from keras_albert.presets.preset_files import (
+from keras_albert.presets.checkpoint import (
     BASE_FILE,
     DIFFERENCE_FILE,
     INDEX_FILE,
     WEIGHTS_FILE,
+    Checkpoint,
+    Files,
+    open_checkpoint,
 )
+from keras_albert.presets.handles import BUILTIN_PRESETS, local_directory
 from keras_albert.types import FloatArray
 from keras_albert.utils.atomic_files import atomic_file
 from keras_albert.utils.keras_internals import all_layers

@@ -9,19 +9,27 @@ from typing import Any
 import keras
 import keras_hub
 
-from keras_albert.presets import base_preset, checkpoint
-from keras_albert.presets.preset_files import (
+from keras_albert.presets import base_preset
+from keras_albert.presets.checkpoint import (
     BASE_FILE,
     CONFIG_FILE,
     DIFFERENCE_FILE,
     INDEX_FILE,
     METADATA_FILE,
+    OWN_FORMAT,
+    OWN_PACKAGE,
     PREPROCESSOR_FILE,
     TASK_FILE,
     TASK_WEIGHTS_FILE,
     TOKENIZER_FILE,
     VOCABULARY_FILES,
     WEIGHTS_FILE,
+    Checkpoint,
+    CheckpointFormat,
+    Files,
+    check_backbone_size,
+    check_size,
+    is_own_name,
 )
 from keras_albert.presets.stored_weights import (
     check_finite,
@@ -41,7 +49,7 @@ _SAID_TWICE = (
 )
 
 
-class Preset(checkpoint.Checkpoint):
+class Preset(Checkpoint):
     """A directory that `save_to_preset` wrote."""
 
     def config(self, name: str) -> dict[str, Any]:
@@ -56,7 +64,7 @@ class Preset(checkpoint.Checkpoint):
         return config
 
     @cached_property
-    def base(self) -> checkpoint.Checkpoint | None:
+    def base(self) -> Checkpoint | None:
         """The opened base, if the preset contains only the difference from one."""
         return base_preset.open_base(self.files)
 
@@ -71,7 +79,7 @@ class Preset(checkpoint.Checkpoint):
                 "released checkpoint."
             )
         name = self.config(CONFIG_FILE)["registered_name"]
-        if not checkpoint.is_own_name(name):
+        if not is_own_name(name):
             raise ValueError(
                 f"{here / CONFIG_FILE} describes a {name!r}, which is not an ALBERT "
                 "model. Pass a preset of keras_albert or a checkpoint of ALBERT, or "
@@ -109,7 +117,7 @@ class Preset(checkpoint.Checkpoint):
     def _check_sizes(self, load_weights: bool) -> None:
         sizes = self.backbone_arguments()
         stored = self.stored_shapes() if load_weights else []
-        checkpoint.check_backbone_size(sizes, stored, str(self.directory / CONFIG_FILE))
+        check_backbone_size(sizes, stored, str(self.directory / CONFIG_FILE))
         if not self.files.has(TASK_FILE):
             return
         head: list[tuple[int, ...]] = []
@@ -124,7 +132,7 @@ class Preset(checkpoint.Checkpoint):
             # Each class has a vector in each head.
             vectors = classes * (exits if isinstance(exits, int) and exits > 0 else 1)
             source = str(self.directory / TASK_FILE)
-            checkpoint.check_size(vectors * sizes["hidden_dim"], head, source)
+            check_size(vectors * sizes["hidden_dim"], head, source)
 
     def backbone_arguments(self) -> dict[str, Any]:
         found: dict[str, Any] = self.config(CONFIG_FILE)["config"]
@@ -140,7 +148,7 @@ class Preset(checkpoint.Checkpoint):
 
     def task_name(self) -> str | None:
         name = self.files.json(TASK_FILE).get("registered_name")
-        return None if name is None else str(name).removeprefix(checkpoint.OWN_PACKAGE)
+        return None if name is None else str(name).removeprefix(OWN_PACKAGE)
 
     @cached_property
     def saved_task(self) -> Any:
@@ -150,7 +158,7 @@ class Preset(checkpoint.Checkpoint):
         name = self.config(TASK_FILE)["registered_name"]
         saved = keras.saving.get_registered_object(name)
         is_task = isinstance(saved, type) and issubclass(saved, keras_hub.models.Task)
-        if not (is_task and checkpoint.is_own_name(name)):
+        if not (is_task and is_own_name(name)):
             raise ValueError(
                 f"{self.directory / TASK_FILE} describes a {name!r}, which is no "
                 "ALBERT task that is known here. Import the module that defines it, or "
@@ -172,7 +180,10 @@ class Preset(checkpoint.Checkpoint):
         return {name: config[name] for name in config if name not in others}
 
     def load_backbone(self, cls: Any, load_weights: bool = True, **kwargs: Any) -> Any:
-        config, saved = self.backbone_arguments(), _class(self.config(CONFIG_FILE))
+        config, saved = (
+            self.backbone_arguments(),
+            _class(self.config(CONFIG_FILE)),
+        )
         if not issubclass(saved, cls):
             name = self.config(CONFIG_FILE)["registered_name"]
             raise ValueError(
@@ -269,18 +280,18 @@ class Preset(checkpoint.Checkpoint):
             )
 
 
-class PresetFormat(checkpoint.CheckpointFormat):
+class PresetFormat(CheckpointFormat):
     """Presets of this package."""
 
-    name, key, opened = "keras_albert", checkpoint.OWN_FORMAT, Preset
+    name, key, opened = "keras_albert", OWN_FORMAT, Preset
 
-    def recognizes(self, files: checkpoint.Files) -> bool:
-        return checkpoint.is_own_name(files.json(CONFIG_FILE).get("registered_name"))
+    def recognizes(self, files: Files) -> bool:
+        return is_own_name(files.json(CONFIG_FILE).get("registered_name"))
 
     def write(self, model: Any, directory: Path, vocabulary: bytes | None) -> None:
         model.save_to_preset(directory)
         if vocabulary is not None and not hasattr(model, "backbone"):
-            name = f"{checkpoint.OWN_PACKAGE}AlbertTokenizer"
+            name = f"{OWN_PACKAGE}AlbertTokenizer"
             cls: Any = keras.saving.get_registered_object(name)
             cls(vocabulary, text_rules="keep").save_to_preset(directory)
 

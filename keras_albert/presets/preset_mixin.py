@@ -11,9 +11,14 @@ from typing import Any, ClassVar, Self
 import keras
 import keras_hub
 
-from keras_albert.presets import preset_files
 from keras_albert.presets.base_preset import difference_from, write_difference
-from keras_albert.presets.checkpoint import Checkpoint, open_checkpoint
+from keras_albert.presets.checkpoint import (
+    CONFIG_FILE,
+    METADATA_FILE,
+    Checkpoint,
+    open_checkpoint,
+    preset_directory,
+)
 from keras_albert.presets.handles import BUILTIN_PRESETS, local_directory
 from keras_albert.utils.arguments import MissingArgumentError
 from keras_albert.utils.reading import read_json, reading
@@ -132,11 +137,11 @@ class PresetMixin:
         difference = None
         if base is not None:
             difference = difference_from(saved, base, preset_dir)
-        with preset_files.preset_directory(preset_dir) as directory:
+        with preset_directory(preset_dir) as directory:
             super(PresetMixin, saved).save_to_preset(str(directory), **kwargs)  # type: ignore[misc]
             if difference is not None:
                 write_difference(difference, directory)
-            if (directory / preset_files.METADATA_FILE).exists():
+            if (directory / METADATA_FILE).exists():
                 _name_tasks(directory)
 
     def _as_saved(self) -> Any:
@@ -160,7 +165,7 @@ def _check_registered(saved: Any) -> None:
 
 def _name_tasks(directory: Path) -> None:
     """Name KerasHub's tasks in the metadata, instead of the first bases of ours."""
-    name = read_json(directory / preset_files.CONFIG_FILE)["registered_name"]
+    name = read_json(directory / CONFIG_FILE)["registered_name"]
     backbone_cls: Any = keras.saving.get_registered_object(name)
     tasks = {
         base.__name__
@@ -173,7 +178,7 @@ def _name_tasks(directory: Path) -> None:
         and base is not keras_hub.models.Task
         and getattr(keras_hub.models, base.__name__, None) is base
     }
-    path = directory / preset_files.METADATA_FILE
+    path = directory / METADATA_FILE
     metadata = read_json(path) | {"tasks": sorted(tasks)}
     path.write_text(json.dumps(metadata, indent=4), encoding="utf-8")
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import keras
 import numpy as np
 
-from keras_albert.presets.preset_files import INDEX_FILE, WEIGHTS_FILE
+from keras_albert.presets.checkpoint import INDEX_FILE, WEIGHTS_FILE
 from keras_albert.types import FloatArray
 from keras_albert.utils.reading import read_json, reading
 

@@ -20,7 +20,6 @@ from keras_albert.conversion.config import (
     check_groups,
     wrong_value,
 )
-from keras_albert.conversion.google.model_garden import garden_objects, garden_variables
 from keras_albert.conversion.google.names import (
     ALBERT,
     ALBERT_ZH,
@@ -28,6 +27,8 @@ from keras_albert.conversion.google.names import (
     MODULE_PREFIX,
     SECOND_FACTOR,
     TRAINING_STATE,
+    garden_objects,
+    garden_variables,
 )
 from keras_albert.conversion.google.tensorflow_files import (
     SAVED_MODEL,

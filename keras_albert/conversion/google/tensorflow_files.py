@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from keras_albert.conversion.google.model_garden import (
+from keras_albert.conversion.google.names import (
     ALBERT_LAYER,
     google_name,
     google_shape,

@@ -20,7 +20,7 @@ from keras_albert.pretraining import (
 )
 from keras_albert.pretraining.prepare import parts, pipeline
 from keras_albert.pretraining.prepare.documents import find_parts
-from keras_albert.pretraining.prepare.runner import in_worker
+from keras_albert.pretraining.prepare.pipeline import in_worker
 from keras_albert.pretraining.prepare.sentence_pairs import PairSettings
 from keras_albert.pretraining.prepared_files import ExampleFile
 from tests.pretraining.texts import make_documents, plain
