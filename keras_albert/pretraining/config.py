@@ -398,9 +398,9 @@ class PretrainingConfig:
 
 def _read(path: Path) -> dict[str, Any]:
     text = path.read_bytes()
-    load: Any = json.loads if path.suffix.lower() == ".json" else tomllib.loads
+    is_json = path.suffix.lower() == ".json"
     try:
-        read = load(text.decode("utf-8"))
+        read: Any = json.loads(text) if is_json else tomllib.loads(text.decode("utf-8"))
     except ValueError as error:
         msg = f"{path} is not valid TOML (or JSON, if its name ends in .json): {error}"
         raise ValueError(msg) from error

@@ -57,8 +57,9 @@ class TokenRows(NamedTuple):
 
     def to_lists(self) -> list[list[int]]:
         """Return the rows as lists of `int`."""
-        parts = np.split(self.values, np.cumsum(self.lengths))[:-1]
-        return [part.tolist() for part in parts]
+        values, lengths = self.values.tolist(), self.lengths.tolist()
+        ends = np.cumsum(self.lengths).tolist()
+        return [values[end - n : end] for end, n in zip(ends, lengths, strict=True)]
 
     def take(self, indices: npt.ArrayLike) -> "TokenRows":
         """Return some of the rows, in any order, with repetitions.
