@@ -54,6 +54,7 @@ ON_PYTORCH = (
     "tests/tasks/base/test_predict_documents.py",
     "tests/tasks/base/test_presets.py",
     "tests/tasks/base/test_saving.py",
+    "tests/tasks/classification/test_calibration.py",
     "tests/tasks/classification/test_exit_benchmark.py",
     "tests/tasks/classification/test_model_on_pairs.py",
     "tests/tasks/inputs/test_arguments.py",

@@ -10,7 +10,7 @@ from keras_albert_cli.run_command import run_command
 with loading("release.py"):
     import h5py
 
-    from keras_albert.presets.preset_files import preset_directory
+    from keras_albert.presets.checkpoint import preset_directory
 
 
 def command(*arguments: object) -> None:

@@ -70,9 +70,8 @@ def read_options(text: str) -> Options:
         if match is None:
             raise ValueError(f"This is no option: {line!r}")
         words = match["help"]
-        kind, is_set, default = (match["rule"] or "").partition("=")
+        kind, is_set, default = map(str.strip, (match["rule"] or "").partition("="))
         arguments: dict[str, Any] = {}
-        kind = kind.strip()
         if kind.endswith("required"):
             arguments["required"], kind = True, kind.removesuffix("required").strip()
         if kind.endswith("..."):
@@ -86,11 +85,10 @@ def read_options(text: str) -> Options:
         else:
             arguments |= KINDS[kind]
         if is_set:
-            value = arguments.get("type", str)(default.strip())
+            value = arguments["default"] = arguments.get("type", str)(default)
             is_long = isinstance(value, int) and value > 9999
             shown = f"by default {value:,}" if is_long else f"by default {value}"
             words = f"{words}; {shown}" if words else shown
-            arguments["default"] = value
         names = tuple(match["names"].split())
         found.setdefault(title, []).append(Option(names, words, arguments))
     return {title: tuple(options) for title, options in found.items()}

@@ -3,6 +3,7 @@
 import argparse
 import re
 from collections.abc import Mapping, Sequence
+from itertools import groupby
 from pathlib import Path
 from runpy import run_path
 from typing import Any
@@ -43,7 +44,6 @@ class _Version(argparse.Action):
         super().__init__(option_strings, argparse.SUPPRESS, nargs=0, help=help)
 
     def __call__(self, parser: Parser, *_: Any) -> None:
-        """Print the versions and end the process."""
         from keras_albert_cli.run_command import describe_versions  # noqa: PLC0415
 
         print(describe_versions())
@@ -560,11 +560,9 @@ Log in before, with `hf auth login` or the variable HF_TOKEN.
 def build_parser() -> tuple[Parser, dict[str, Parser]]:
     """Build the parser of the command line."""
     listed = ""
-    for group in dict.fromkeys(command.group for command in COMMANDS.values()):
-        listed += f"\n{group}:\n"
-        for name, command in COMMANDS.items():
-            if command.group == group:
-                listed += f"  {name:<10}{command.summary}\n"
+    for group, commands_in in groupby(COMMANDS.items(), lambda each: each[1].group):
+        lines = [f"  {name:<10}{command.summary}\n" for name, command in commands_in]
+        listed += f"\n{group}:\n{''.join(lines)}"
     parser = Parser(
         prog="keras-albert",
         description=f"ALBERT on Keras 3, from raw text to a served model.\n{listed}",

@@ -47,8 +47,14 @@ def run_command(arguments: Sequence[str] | None = None) -> int:
     def run() -> int | None:
         # Before the imports, which take many seconds.
         asked = COMMANDS[command]
-        if command in ("exits", "predict"):
-            _check_local(chosen["output"])
+        output = str(chosen.get("output"))
+        if command in ("exits", "predict") and (match := _SCHEME.match(output)):
+            # It grows row by row.
+            address = f"{match[1]}://{output[match.end() :]}"
+            raise ValueError(
+                f"`--output`: {address} is not a path of this machine. Pass a local or "
+                "mounted path, and copy the files with the tool of the storage."
+            )
         if asked.check is not None:
             asked.check(chosen)
         _check_paths(asked.paths, chosen)
@@ -57,27 +63,15 @@ def run_command(arguments: Sequence[str] | None = None) -> int:
         with loading("keras-albert"):
             module = import_module(f"keras_albert.commands.{asked.module}")
             _fetch(asked.paths, chosen)
-        status: int | None = getattr(module, asked.function)(
-            argparse.Namespace(**chosen)
-        )
+        function: Any = getattr(module, asked.function)
+        status: int | None = function(argparse.Namespace(**chosen))
         return status
 
     options = re.findall(r"--[\w-]+", subparsers[command].format_usage())
     return run_program(f"keras-albert {command}", run, options, debug)
 
 
-def _check_local(output: Path | None) -> None:
-    """Raise if an output that grows row by row is at an address."""
-    if output is not None and (match := _SCHEME.match(str(output))):
-        address = f"{match[1]}://{str(output)[match.end() :]}"
-        raise ValueError(
-            f"`--output`: {address} is not a path of this machine. Pass a local or "
-            "mounted path, and copy the files with the tool of the storage."
-        )
-
-
 def _fetch(names: Iterable[str], chosen: dict[str, Any]) -> None:
-    """Download the files to read that are at an address."""
     for name in names:
         value = chosen[name]
         each = value if isinstance(value, list) else [value]
@@ -86,21 +80,10 @@ def _fetch(names: Iterable[str], chosen: dict[str, Any]) -> None:
             chosen[name] = [*map(fetch, each)] if each is value else fetch(value)
 
 
-def _is_file(model: str) -> bool:
-    """Return whether a model is a file, and no preset with a name or a handle."""
-    return model.endswith((".onnx", ".tflite"))
-
-
 def _check_paths(names: Iterable[str], chosen: Mapping[str, Any]) -> None:
-    """Raise if a file or a directory to read does not exist."""
-    given = ((name, chosen[name]) for name in names)
-    each = (
-        (name, path)
-        for name, value in given
-        for path in (value if isinstance(value, list) else [value])
-    )
-    for name, path in each:
-        is_preset = name == "model" and not _is_file(path)
+    lists = {n: x if isinstance(x := chosen[n], list) else [x] for n in names}
+    for name, path in [(n, path) for n, paths in lists.items() for path in paths]:
+        is_preset = name == "model" and not path.endswith((".onnx", ".tflite"))
         if path is None or is_preset or _SCHEME.match(str(path)):
             continue
         what = "directory" if name == "directory" else "file"
@@ -122,7 +105,6 @@ def _check_new(name: str, chosen: Mapping[str, Any]) -> None:
 
 
 def _check_backend() -> None:
-    """Raise if Keras' backend is unknown or not installed."""
     chosen = _backend()
     if chosen not in _BACKENDS:
         nearest = difflib.get_close_matches(chosen, _BACKENDS, n=1)

@@ -38,8 +38,14 @@ def run_program(
     # the notes of the exception are printed. Arguments of functions in an error are
     # replaced by the options that set them.
     try:
-        with _interruptible(), _written():
-            return run() or 0
+        with _interruptible():
+            try:
+                return run() or 0
+            finally:
+                # Otherwise, Python writes it when it ends, and prints a traceback of an
+                # error. `None` if the caller closed it.
+                if sys.stdout is not None:
+                    sys.stdout.flush()
     except KeyboardInterrupt as stop:
         line = "; ".join(["stopped", *getattr(stop, "__notes__", ())])
         # Python's own handler of SIGINT passes no number.
@@ -64,7 +70,10 @@ def describe_error(error: Exception, options: Collection[str] = ()) -> str:
     for reason in _NO_ROOM:
         if reason in str(error) and f"{reason}: nothing was written" not in str(error):
             return f"{reason}. Free some space, or write elsewhere"
-    line = _one_line(str(error))
+    line = " ".join(str(error).split())
+    if len(line) > _MAX_LINE:
+        half = _MAX_LINE // 2
+        line = f"{line[:half]} [...] {line[-half:]}"
     if not isinstance(error, _EXPECTED):
         what = ": ".join(filter(None, (type(error).__name__, line)))
         return f"unexpected {what}. --debug shows where; please report it"
@@ -88,30 +97,10 @@ def name_options(text: str, options: Collection[str]) -> str:
     return re.sub(rf"\b(?<!-)(?P<name>\w+)={value}", spell, quoted)
 
 
-@contextmanager
-def _written() -> Iterator[None]:
-    """Write the output at the end, also of a program that exits, to see its errors."""
-    # Otherwise, Python writes it when it ends, and prints a traceback of an error.
-    try:
-        yield
-    finally:
-        # `None` if the caller closed it.
-        if sys.stdout is not None:
-            sys.stdout.flush()
-
-
 def _drop_output() -> None:
     """Drop what is not yet written: Python would try again when it ends."""
     with suppress(AttributeError, OSError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def _one_line(text: str) -> str:
-    line = " ".join(text.split())
-    if len(line) <= _MAX_LINE:
-        return line
-    half = _MAX_LINE // 2
-    return f"{line[:half]} [...] {line[-half:]}"
 
 
 @contextmanager

@@ -4,7 +4,6 @@ import json
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
 from typing import Any, BinaryIO, Self
 
 import numpy as np
@@ -15,6 +14,8 @@ from keras_albert.utils.remote import local_path
 Answer = dict[str, Any]
 
 FORMATS = ("jsonl", "tsv")
+# TSV has no quotes: characters that end a field or a line are escaped as in JSON.
+_ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
 # More digits would exceed the precision of float32.
 _DIGITS = 6
 
@@ -42,8 +43,15 @@ class AnswerLines:
             if not self._columns:
                 self._columns = list(plain)
                 lines.append("\t".join(self._columns))
-            fields = (_to_field(plain[name]) for name in self._columns)
-            lines.append("\t".join(fields))
+            values = (plain[name] for name in self._columns)
+            lines.append(
+                "\t".join(
+                    x.translate(_ESCAPES)
+                    if isinstance(x, str)
+                    else json.dumps(x, ensure_ascii=False)
+                    for x in values
+                )
+            )
         # A text may contain lone surrogates, which are written unchanged.
         text = "".join(f"{line}\n" for line in lines)
         return text.encode("utf-8", "surrogatepass")
@@ -63,16 +71,6 @@ def to_json(value: Any) -> Any:
         # JSON has no NaN or infinity.
         return round(value, _DIGITS) if np.isfinite(value) else None
     return value
-
-
-# TSV has no quotes: characters that end a field or a line are escaped as in JSON.
-_ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
-
-
-def _to_field(value: Any) -> str:
-    if not isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False)
-    return value.translate(_ESCAPES)
 
 
 Settings = dict[str, Any]
@@ -104,7 +102,15 @@ class AnswerFile:
                 # Without settings, the run that wrote the partial file is unknown.
                 self._partial.write_bytes(b"")
             self._file: BinaryIO = opened.enter_context(self._partial.open("a+b"))
-            self.done = self._keep_whole_lines()
+            self._file.seek(0)
+            lines = end = 0
+            # The last line may not be whole.
+            for line in self._file:
+                if line.endswith(b"\n"):
+                    lines, end = lines + 1, end + len(line)
+                    self._lines.resume(line)
+            self._file.truncate(end)
+            self.done = max(0, lines - self._lines.header_lines)
             self._opened = opened.pop_all()
 
     def _check_new(self) -> None:
@@ -115,26 +121,11 @@ class AnswerFile:
     def _holds_something(self) -> bool:
         return self._partial.is_file() and self._partial.stat().st_size > 0
 
-    def _keep_whole_lines(self) -> int:
-        self._file.seek(0)
-        lines = end = 0
-        for line in self._file:
-            if line.endswith(b"\n"):
-                lines, end = lines + 1, end + len(line)
-                self._lines.resume(line)
-        self._file.truncate(end)
-        return max(0, lines - self._lines.header_lines)
-
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._opened.__exit__(kind, error, trace)
+    def __exit__(self, *error: Any) -> None:
+        self._opened.__exit__(*error)
 
     def _drop_empty(self) -> None:
         """If no prediction was made, no files remain."""

@@ -4,7 +4,7 @@ import argparse
 
 from keras_albert.commands.report import plain_console
 from keras_albert.commands.tasks import known_task
-from keras_albert.conversion.task_classes import load_task
+from keras_albert.conversion.convert import load_task
 from keras_albert.tasks import AlbertClassifier
 
 

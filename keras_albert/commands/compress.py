@@ -20,28 +20,25 @@ from keras_albert.commands.report import plain_console, print_results, resumable
 from keras_albert.commands.tasks import known_task, on_one_scale
 from keras_albert.compression import compress, distill
 from keras_albert.compression.text_spans import split_texts
-from keras_albert.conversion.task_classes import class_of, load_task
+from keras_albert.conversion.convert import class_of, load_task
 from keras_albert.presets.checkpoint import open_checkpoint
 from keras_albert.presets.handles import local_directory
 from keras_albert.tasks.base.other_backbone import with_backbone
 from keras_albert.tasks.base.task import AlbertTask
 from keras_albert.tasks.distribution.processes import refuse_processes
 from keras_albert.text import AlbertTextEmbedderPreprocessor
-from keras_albert.training.model_card import (
-    ON_CARD,
-    CardMetadata,
-    code,
-    describe_size,
-    list_of,
-    table_of,
-    usage,
-    write_card,
-)
+from keras_albert.training import model_card
 from keras_albert.training.run_folder import Row, RunFolder
 from keras_albert.utils.environment import new_figure, versions
 
 # The sizes that options choose.
 _SIZES = ("num_groups", "num_layers", "embedding_dim", "adapter_rank", "vocabulary")
+
+# Those of `distill`.
+_TRAINING = (
+    *("hours", "steps", "batch_tokens", "batch_size", "max_length", "learning_rate"),
+    *("seed", "workers"),
+)
 
 _TIMED_TOKENS, _TIMED_CALLS = 32, 20
 
@@ -71,7 +68,13 @@ def _run(arguments: argparse.Namespace, folder: RunFolder) -> None:
     if arguments.student is None:
         student = compress(teacher, **sizes, seed=arguments.seed)
     else:
-        student = _load_student(arguments.student, teacher, arguments.precision)
+        directory, dtype = local_directory(arguments.student), arguments.precision
+        if directory and class_of(open_checkpoint(directory)) is type(teacher):
+            student = load_task(arguments.student, dtype=dtype)
+        else:
+            # With the head of the teacher, since it has none of its kind.
+            backbone = AlbertBackbone.from_preset(arguments.student, dtype=dtype)
+            student = with_backbone(teacher, backbone)
     judge: Any = None
     data: dict[str, Any] = {}
     if texts:
@@ -92,30 +95,10 @@ def _run(arguments: argparse.Namespace, folder: RunFolder) -> None:
     rows: list[Row] = []
     measured = {"original": measure(teacher, judge), "start": measure(student, judge)}
     if data:
-        rows = distill(
-            student,
-            teacher,
-            **data,
-            hours=arguments.hours,
-            steps=arguments.steps,
-            output=folder,
-            batch_tokens=arguments.batch_tokens,
-            batch_size=arguments.batch_size,
-            max_length=arguments.max_length,
-            learning_rate=arguments.learning_rate,
-            seed=arguments.seed,
-            workers=arguments.workers,
-        )
+        how = {name: getattr(arguments, name) for name in _TRAINING}
+        rows = distill(student, teacher, **data, **how, output=folder)
         measured["compressed"] = measure(student, judge)
     _finish(arguments, folder, student, measured, rows, console)
-
-
-def _load_student(preset: str, teacher: AlbertTask, dtype: Any) -> Any:
-    """Load a small model, with the head of the teacher if it has none of its kind."""
-    directory = local_directory(preset)
-    if directory and class_of(open_checkpoint(directory)) is type(teacher):
-        return load_task(preset, dtype=dtype)
-    return with_backbone(teacher, AlbertBackbone.from_preset(preset, dtype=dtype))
 
 
 def read_texts(paths: Sequence[Path]) -> list[str]:
@@ -236,26 +219,28 @@ def _card(
     settings: dict[str, Any],
     plots: list[Path],
 ) -> str:
-    """Return the model card."""
     row = known_task(student).row
     last = next(reversed(measured.values()))
     held_out = arguments.dev.name if arguments.dev else "held-out texts"
     rows = [(name, *map(_shown, scores.values())) for name, scores in measured.items()]
     pictures = [f"![quality, size and time]({plot.name})" for plot in plots]
     quality = [
-        f"On {code(held_out)}; the time is that of a row of {_TIMED_TOKENS} tokens:",
-        table_of(("model", *last), rows),
+        f"On {model_card.code(held_out)}; the time is that of a row of "
+        f"{_TIMED_TOKENS} tokens:",
+        model_card.table_of(("model", *last), rows),
     ]
-    return write_card(
+    return model_card.write_card(
         "A compressed ALBERT",
-        f"{describe_size(student)} Its weights started from those of "
-        f"{code(arguments.preset)}, whose licence applies, too.",
-        usage(type(student).__name__, row.use),
-        CardMetadata(**{name: getattr(arguments, name) for name in ON_CARD}),
+        f"{model_card.describe_size(student)} Its weights started from those of "
+        f"{model_card.code(arguments.preset)}, whose licence applies, too.",
+        model_card.usage(type(student).__name__, row.use),
+        model_card.CardMetadata(
+            **{name: getattr(arguments, name) for name in model_card.ON_CARD}
+        ),
         {
             "How good it is": "\n\n".join(quality + pictures),
             "How it was made": "By `keras-albert compress` with:\n\n"
-            + "\n\n".join(map(list_of, (settings, versions()))),
+            + "\n\n".join(map(model_card.list_of, (settings, versions()))),
         },
         name=f"albert-{row.pipeline_tag}",
         pipeline_tag=row.pipeline_tag,

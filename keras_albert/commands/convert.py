@@ -3,27 +3,19 @@
 import argparse
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from rich.table import Table
 
 from keras_albert.commands.report import given_options, plain_console
-from keras_albert.conversion.convert import convert_checkpoint
-from keras_albert.conversion.task_classes import class_of, load_task
+from keras_albert.conversion.convert import class_of, convert_checkpoint, load_task
 from keras_albert.presets.base_preset import base_of, is_public
 from keras_albert.presets.checkpoint import Checkpoint, open_checkpoint
-from keras_albert.presets.handles import local_directory
-from keras_albert.presets.push import CARD_FILE, push_files
+from keras_albert.presets.handles import CARD_FILE, local_directory, push_files
 from keras_albert.serving.verification import verify
 from keras_albert.tasks.base.export_formats import check_export_options, format_of_path
 from keras_albert.tasks.table import TASKS
-from keras_albert.training.model_card import (
-    ON_CARD,
-    CardMetadata,
-    needs_base,
-    published_card,
-    usage,
-    write_card,
-)
+from keras_albert.training import model_card
 from keras_albert.utils.remote import address_of, list_files
 
 
@@ -117,7 +109,7 @@ def run_push(arguments: argparse.Namespace) -> None:
     handle = arguments.handle
     if arguments.revision is not None:
         handle += f"@{arguments.revision}"
-    card = published_card(card, handle, library)
+    card = model_card.published_card(card, handle, library)
     with tempfile.TemporaryDirectory() as temporary:
         pushed = directory
         if arguments.to is not None:
@@ -148,11 +140,13 @@ def _read_card(
     arguments: argparse.Namespace,
 ) -> str:
     """Return the card of a directory, or a new one."""
-    declared = CardMetadata(**{name: getattr(arguments, name) for name in ON_CARD})
+    declared = model_card.CardMetadata(
+        **{name: getattr(arguments, name) for name in model_card.ON_CARD}
+    )
     path = checkpoint.directory / CARD_FILE
     if has_card:
-        if declared != CardMetadata():
-            given = next(name for name in ON_CARD if getattr(declared, name))
+        if declared != model_card.CardMetadata():
+            given = next(name for name in model_card.ON_CARD if getattr(declared, name))
             raise ValueError(
                 f"{path} is the model card: change its metadata there, instead of "
                 f"passing `{given}`."
@@ -168,27 +162,20 @@ def _read_card(
     tag = row.pipeline_tag if row else "feature-extraction"
     name = model.rpartition("/")[2]
     base = None if arguments.to else base
-    return write_card(
-        name,
-        needs_base(base) if base else "",
-        usage(cls.__name__, row.use if row else ""),
-        declared,
-        name=name,
-        pipeline_tag=tag,
-        tags=[],
-        scores={},
-        evaluated_on="",
-        preset=base,
+    about = model_card.needs_base(base) if base else ""
+    code = model_card.usage(cls.__name__, row.use if row else "")
+    facts: Any = {"tags": [], "scores": {}, "evaluated_on": "", "preset": base}
+    return model_card.write_card(
+        *(name, about, code, declared), name=name, pipeline_tag=tag, **facts
     )
 
 
 def _files_of(directory: Path) -> dict[str, Path]:
     """Return the files of a directory by their names, except hidden ones."""
-    names = ((path.relative_to(directory), path) for path in directory.rglob("*"))
+    files = sorted(path for path in directory.rglob("*") if path.is_file())
+    names = [path.relative_to(directory) for path in files]
     return {
         name.as_posix(): path
-        for name, path in sorted(names)
-        if path.is_file()
-        and not any(part.startswith(".") for part in name.parts)
-        and name != Path(CARD_FILE)
+        for name, path in zip(names, files, strict=True)
+        if not any(x.startswith(".") for x in name.parts) and name != Path(CARD_FILE)
     }

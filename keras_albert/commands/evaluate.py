@@ -17,7 +17,7 @@ from keras_albert.commands.files import Dataset
 from keras_albert.commands.judge import Judged, Judgement, Scores
 from keras_albert.commands.report import draw_confusion, plain_console, show_report
 from keras_albert.commands.tasks import known_task, on_one_scale
-from keras_albert.conversion.task_classes import load_task
+from keras_albert.conversion.convert import load_task
 from keras_albert.tasks import AlbertClassifier
 from keras_albert.training.run_folder import write_report
 from keras_albert.utils.atomic_files import atomic_directory

@@ -4,7 +4,7 @@ import argparse
 from typing import Any
 
 from keras_albert.commands.tasks import known_task
-from keras_albert.conversion.task_classes import load_task
+from keras_albert.conversion.convert import load_task
 from keras_albert.tasks import describe_exits, measure_exits, plot_exits
 from keras_albert.training.run_folder import write_report
 from keras_albert.utils.atomic_files import atomic_file, check_new_file
@@ -33,7 +33,6 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _show_exits(arguments: argparse.Namespace) -> list[dict[str, Any]]:
-    """Print the table, and return its rows."""
     task = load_task(arguments.preset)
     if not getattr(task, "exits", 0):
         raise ValueError(

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Any, TextIO, TypeVar
+from typing import Any, TextIO
 
 from keras_albert.utils.reading import unique_names
 from keras_albert.utils.remote import fetch, output_path
@@ -93,7 +93,13 @@ class FileRows:
         csv.field_size_limit(2**31 - 1)
         try:
             header: list[str] = next(reader, [])
-            self.columns = self._different(header)
+            repeated = sorted({name for name in header if header.count(name) > 1})
+            if repeated:
+                raise ValueError(
+                    f"{self.path}: the header has {', '.join(map(repr, repeated))} "
+                    "more than once. Give each column a name of its own."
+                )
+            self.columns = tuple(header)
             self.line = reader.line_num + 1
             for row in reader:
                 if len(row) != len(header):
@@ -133,15 +139,6 @@ class FileRows:
             self.line = number
             yield row
 
-    def _different(self, names: list[str]) -> tuple[str, ...]:
-        repeated = sorted({name for name in names if names.count(name) > 1})
-        if repeated:
-            raise ValueError(
-                f"{self.path}: the header has {', '.join(map(repr, repeated))} more "
-                "than once. Give each column a name of its own."
-            )
-        return tuple(names)
-
     def _lines(self, file: Iterator[str]) -> Iterator[Row]:
         self.columns = ("text",)
         for self.line, line in enumerate(file, 1):
@@ -151,8 +148,6 @@ class FileRows:
 def _no_constant(name: str) -> Any:
     raise ValueError(f"it holds {name}, which is not a value of JSON")
 
-
-_Value = TypeVar("_Value")
 
 _CHOICE = re.compile(r"(?i:choice|option)[_ ]*(\d+|[A-Ha-h])|([A-H])")
 
@@ -203,9 +198,9 @@ class Table:
 
     def find(self, role: str, asked: str | None = None) -> str | None:
         """Find the column of a role."""
+        if asked in self.columns:
+            return asked
         if asked is not None:
-            if asked in self.columns:
-                return asked
             raise ValueError(
                 f"{self.path} has no column {asked!r}. It has: "
                 f"{', '.join(self.columns)}. {_remedy(role)}"
@@ -231,37 +226,16 @@ class Table:
             )
         return name
 
-    def texts(self, name: str) -> list[str]:
-        """Return a column of texts."""
-        return self._convert(name, _text, "a text")
-
-    def numbers(self, name: str) -> list[float]:
-        """Return a column of numbers."""
-        return self._convert(name, _number, "a number")
-
-    def labels(self, name: str) -> list[str]:
-        """Return a column of labels, stripped of surrounding spaces."""
-        return self._convert(name, _label, "a label")
-
-    def lists(self, name: str) -> list[list[str]]:
-        """Return a column of lists of words or choices."""
-        return self._convert(name, _texts, "a list of texts")
-
-    def label_lists(self, name: str) -> list[list[str]]:
-        """Return a column of lists of tags, stripped of surrounding spaces."""
-        return self._convert(name, _labels, "a list of labels")
-
-    def _convert(
-        self, name: str, convert: Callable[[Any], _Value], what: str
-    ) -> list[_Value]:
-        values = []
+    def read(self, name: str, kind: str) -> list[Any]:
+        """Return a column whose values are of one of `_KINDS`."""
+        values, convert = [], _KINDS[kind]
         for row, value in enumerate(self.columns[name]):
             try:
                 values.append(convert(value))
             except (TypeError, ValueError):
                 raise ValueError(
                     f"{self.where(row)}: the column {name!r} holds "
-                    f"{value!r:.80}, and {what} is needed in every row. Correct or "
+                    f"{value!r:.80}, and {kind} is needed in every row. Correct or "
                     "drop the row."
                 ) from None
         return values
@@ -298,9 +272,14 @@ def _texts(value: Any) -> list[str]:
     return [each if isinstance(each, str) else _label(each) for each in value]
 
 
-def _labels(value: Any) -> list[str]:
-    return list(map(_label, _texts(value)))
-
+# Labels are stripped of surrounding spaces.
+_KINDS: dict[str, Callable[[Any], Any]] = {
+    "a text": _text,
+    "a number": _number,
+    "a label": _label,
+    "a list of texts": _texts,
+    "a list of labels": lambda value: list(map(_label, _texts(value))),
+}
 
 # Roles whose column is set by another role's option.
 _OPTIONS = {"context": "text", "words": "text", "question": "text_pair"}
@@ -438,15 +417,13 @@ class InputColumns:
         for line, row in rows:
             for name, read in self._readers.items():
                 where = f"{self._table.path}, line {line}"
-                value = read(row, where)
-                texts = value if name == "choices" else [value]
-                if not isinstance(texts, list) or not all(
-                    isinstance(text, str) for text in texts
-                ):
+                value, is_list = read(row, where), name == "choices"
+                texts = value if is_list else [value]
+                if not isinstance(texts, list) or {*map(type, texts)} - {str}:
+                    what = "a list of texts" if is_list else "a text"
                     raise ValueError(
-                        f"{where}: {name!r} is {value!r:.80}, and "
-                        f"{'a list of texts' if name == 'choices' else 'a text'} is "
-                        "needed in every row."
+                        f"{where}: {name!r} is {value!r:.80}, and {what} is needed in "
+                        "every row."
                     )
                 taken[name].append(value)
         return taken

@@ -1,7 +1,6 @@
 """`keras-albert finetune`: fine-tunes a model on a user's files."""
 
 import argparse
-from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
@@ -11,6 +10,7 @@ import keras
 from rich.console import Console
 
 from keras_albert.backbone import AlbertBackbone
+from keras_albert.commands import tasks
 from keras_albert.commands.files import Dataset
 from keras_albert.commands.report import (
     Report,
@@ -21,17 +21,10 @@ from keras_albert.commands.report import (
     resumable_run,
     show_report,
 )
-from keras_albert.commands.tasks import (
-    TASKS,
-    CommandTask,
-    check_files,
-    on_one_scale,
-)
 from keras_albert.layers.transformer_block import DENSE_LAYERS
 from keras_albert.presets.base_preset import open_whole
 from keras_albert.tasks.base.task import AlbertTask
 from keras_albert.tasks.inputs.batch_padding import take_rows
-from keras_albert.tasks.inputs.batches import LengthBatches
 from keras_albert.tasks.inputs.model_input import as_dataset, make_batches
 from keras_albert.tasks.inputs.tables import RawData
 from keras_albert.tasks.optimizers import default_learning_rate, default_optimizer
@@ -39,11 +32,7 @@ from keras_albert.tasks.recipes import recipe
 from keras_albert.text import AlbertTokenizer, train_vocabulary
 from keras_albert.training.devices import devices_of_processes
 from keras_albert.training.model_card import ON_CARD
-from keras_albert.training.recorder import (
-    StopSignals,
-    TrainingRecorder,
-    resumable_fit,
-)
+from keras_albert.training.recorder import StopSignals, TrainingRecorder, resumable_fit
 from keras_albert.training.run_folder import (
     Row,
     RunFolder,
@@ -68,7 +57,7 @@ _MAX_LENGTH = 128
 
 
 def build_task(
-    known: CommandTask, train: Dataset, arguments: argparse.Namespace
+    known: tasks.CommandTask, train: Dataset, arguments: argparse.Namespace
 ) -> Any:
     """Build the task on a preset, or on a small model with random weights."""
     try:
@@ -76,15 +65,14 @@ def build_task(
     except ValueError as error:
         # The name in Python is not that of the option.
         text = str(error).replace("max_sequence_length=", "--max-length ")
-        text = text.replace("max_sequence_length", "--max-length")
-        raise ValueError(text) from error
+        raise ValueError(text.replace("max_sequence_length", "--max-length")) from error
     if arguments.lora is not None:
         task.backbone.enable_lora(arguments.lora, DENSE_LAYERS, train_vectors=True)
     return task
 
 
 def _build_task(
-    known: CommandTask, train: Dataset, arguments: argparse.Namespace
+    known: tasks.CommandTask, train: Dataset, arguments: argparse.Namespace
 ) -> Any:
     head = train.head | ({"exits": True} if arguments.exits else {})
     dtype = arguments.precision
@@ -135,7 +123,7 @@ _SECONDS_PER_CHECKPOINT = 300.0
 
 
 def train_task(
-    known: CommandTask,
+    known: tasks.CommandTask,
     task: AlbertTask,
     train: Dataset,
     dev: Dataset,
@@ -173,7 +161,14 @@ def train_task(
         optimizer = default_optimizer(rate, steps)
     task.compile(optimizer=optimizer)
     optimizer.build(task.trainable_variables)
-    read = _reader(task, batches)
+    # A thread reads ahead, possibly into the next epoch.
+    of_epoch = lru_cache(maxsize=2)(batches.of_epoch)
+
+    def read(number: int) -> Batch:
+        """Return this process' rows of a batch, by its number in the run."""
+        epoch, index = divmod(number, len(batches))
+        return take_rows(task, of_epoch(epoch)[index])
+
     with StopSignals() as stop:
         recorder = TrainingRecorder(
             folder,
@@ -201,18 +196,6 @@ def train_task(
     return recorder
 
 
-def _reader(task: AlbertTask, batches: LengthBatches) -> Callable[[int], Batch]:
-    """Return a function from the number of a batch in the run to this process' rows."""
-    # A thread reads ahead, possibly into the next epoch.
-    of_epoch = lru_cache(maxsize=2)(batches.of_epoch)
-
-    def read(number: int) -> Batch:
-        epoch, index = divmod(number, len(batches))
-        return take_rows(task, of_epoch(epoch)[index])
-
-    return read
-
-
 _SAME_FILES = (
     "Start the same command on copies of the same files, with an output directory that "
     "all of them see."
@@ -233,7 +216,7 @@ def run(arguments: argparse.Namespace) -> None:
 def _run(
     arguments: argparse.Namespace, folder: RunFolder, console: Console, devices: Any
 ) -> None:
-    known = TASKS[arguments.task]
+    known = tasks.TASKS[arguments.task]
     if devices.processes is not None:
         same = {"versions": versions(), "files or options": _given(arguments)}
         devices.processes.check_same(same, _SAME_FILES)
@@ -243,14 +226,19 @@ def _run(
         # Before hours of training, after which it could not be saved.
         open_whole(arguments.preset)
     files = [known.read(path, arguments) for path in (arguments.train, arguments.dev)]
-    check_files(*files)
-    train, dev = on_one_scale(files)
+    tasks.check_files(*files)
+    train, dev = tasks.on_one_scale(files)
     for data in (train, dev):
         console.print(data.description, highlight=False)
     keras.utils.set_random_seed(arguments.seed)
     with devices.scope():
         task = build_task(known, train, arguments)
-        identity = _identity(arguments, task)
+        # Backends differ in the last bits of results.
+        identity = _given(arguments) | {
+            "vocabulary": digest(task.preprocessor.tokenizer.proto),
+            "backbone": digest(config_without_name(task.backbone)),
+            "backend": keras.config.backend(),
+        }
         if devices.processes is not None:
             devices.processes.check_same({"model": identity}, _SAME_FILES)
         checkpoint = folder.open(identity)
@@ -291,7 +279,7 @@ def _finish(
     plots = draw(folder.path, report, rows)
     base = arguments.preset if arguments.difference else None
     save = partial(task.save_to_preset, base=base)
-    row = TASKS[arguments.task].row
+    row = tasks.TASKS[arguments.task].row
     card = model_card(arguments.task, row, report, settings, task, plots)
     folder.finish(contents, rows, save, card, plots)
     folder.tidy_up()
@@ -300,21 +288,7 @@ def _finish(
 
 def _given(arguments: argparse.Namespace) -> dict[str, Any]:
     """Return what determines the result of a run."""
-    options = {
-        name: value
-        for name, value in vars(arguments).items()
-        if name not in _NOT_COMPARED
-    }
-    return options | {
-        "training file": digest(arguments.train),
-        "dev file": digest(arguments.dev),
-    }
-
-
-def _identity(arguments: argparse.Namespace, task: AlbertTask) -> dict[str, Any]:
-    """Describe a run, to recognize it: backends differ in the last bits of results."""
-    return _given(arguments) | {
-        "vocabulary": digest(task.preprocessor.tokenizer.proto),
-        "backbone": digest(config_without_name(task.backbone)),
-        "backend": keras.config.backend(),
-    }
+    given = vars(arguments).items()
+    options = {name: value for name, value in given if name not in _NOT_COMPARED}
+    files = {"training file": arguments.train, "dev file": arguments.dev}
+    return options | {name: digest(path) for name, path in files.items()}

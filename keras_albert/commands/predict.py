@@ -31,7 +31,7 @@ from keras_albert.commands.answer_file import (
 from keras_albert.commands.files import FileRows, InputColumns, Row
 from keras_albert.commands.report import RESUME, given_options
 from keras_albert.commands.tasks import Columns, known_task
-from keras_albert.conversion.task_classes import load_task
+from keras_albert.conversion.convert import load_task
 from keras_albert.serving.saved_model.export import served_versions
 from keras_albert.tasks.base.task import AlbertTask
 from keras_albert.tasks.classification.early_exit import read_exit_rule
@@ -73,26 +73,29 @@ def text_predictor(
             columns = columns | {"choices": padded}
         return rows_of_outputs(run(columns))
 
-    return Predictor(
-        inputs, lambda columns: by_length(columns, batch_size, run_batch), close
-    )
+    return by_length(inputs, run_batch, batch_size, close)
 
 
 def by_length(
-    columns: Columns, batch_size: int, run: Callable[[Columns], list[Answer]]
-) -> list[Answer]:
-    """Run batches of texts of similar length, which need little padding."""
-    rows = list(zip(*columns.values(), strict=True))
-    order = np.argsort([sum(map(_length, row)) for row in rows], kind="stable")
-    answers: list[Answer] = [{} for _ in rows]
-    for first in range(0, len(rows), batch_size):
-        batch = order[first : first + batch_size]
-        part = {
-            name: [column[row] for row in batch] for name, column in columns.items()
-        }
-        for row, answer in zip(batch, run(part), strict=True):
-            answers[row] = answer
-    return answers
+    inputs: Sequence[tuple[str, ...]],
+    run: Callable[[Columns], list[Answer]],
+    batch_size: int,
+    close: Callable[[], None],
+) -> Predictor:
+    """Return a predictor in batches of similar length, which need little padding."""
+
+    def predict(columns: Columns) -> list[Answer]:
+        rows = list(zip(*columns.values(), strict=True))
+        order = np.argsort([sum(map(_length, row)) for row in rows], kind="stable")
+        answers: list[Answer] = [{} for _ in rows]
+        for first in range(0, len(rows), batch_size):
+            batch = order[first : first + batch_size]
+            part = {name: [x[row] for row in batch] for name, x in columns.items()}
+            for row, answer in zip(batch, run(part), strict=True):
+                answers[row] = answer
+        return answers
+
+    return Predictor(inputs, predict, close)
 
 
 def _length(text: Any) -> int:
@@ -101,16 +104,13 @@ def _length(text: Any) -> int:
 
 def rows_of_outputs(outputs: dict[str, Any]) -> list[Answer]:
     """Split the outputs of a batch into rows; if there is a `count`, drop padding."""
-    counts = outputs.get("count")
-    size = len(next(iter(outputs.values())))
-    rows: list[Answer] = []
-    for row in range(size):
-        answer = {name: array[row] for name, array in outputs.items()}
-        if counts is not None:
-            for name, value in answer.items():
-                if np.ndim(value):
-                    answer[name] = value[: int(counts[row])]
-        rows.append(answer)
+    rows = [
+        dict(zip(outputs, values, strict=True))
+        for values in zip(*outputs.values(), strict=True)
+    ]
+    for row in rows if "count" in outputs else ():
+        count = int(row["count"])
+        row |= {name: x[:count] for name, x in row.items() if np.ndim(x)}
     return rows
 
 
@@ -201,13 +201,10 @@ def _open_onnx(
 
         if metadata.get("inputs") == "text":
             return text_predictor((process.columns,), run, batch_size, process.close)
+        labels = json.loads(metadata.get("labels", "[]"))
         return _token_predictor(
             lambda ids: run({name: x.tolist() for name, x in ids.items()}),
-            metadata.get("task", ""),
-            json.loads(metadata.get("labels", "[]")),
-            _named(path, preset),
-            None,
-            batch_size,
+            *(metadata.get("task", ""), labels, path, preset, None, batch_size),
             process.close,
         )
     except BaseException:
@@ -232,33 +229,26 @@ def _open_litert(
         raise ValueError(msg) from error
     return _token_predictor(
         lambda ids: run(**ids),
-        described["task"],
-        described.get("labels", ()),
-        _named(path, preset),
-        described["sequence_length"],
-        batch_size,
+        *(described["task"], described.get("labels", ()), path, preset),
+        *(described["sequence_length"], batch_size),
     )
-
-
-def _named(path: Path, preset: str | None) -> str:
-    if preset is None:
-        raise ValueError(
-            f"{path} takes ids, and has no vocabulary. Name the preset that it was "
-            "exported from with --preset."
-        )
-    return preset
 
 
 def _token_predictor(
     run: Callable[[dict[str, Any]], dict[str, Any]],
     task: str,
     labels: Sequence[str],
-    preset: str,
+    path: Path,
+    preset: str | None,
     sequence_length: int | None,
     batch_size: int,
     close: Callable[[], None] = lambda: None,
 ) -> Predictor:
-    """Return the predictor of a model that takes ids, which a preset prepares."""
+    if preset is None:
+        raise ValueError(
+            f"{path} takes ids, and has no vocabulary. Name the preset that it was "
+            "exported from with --preset."
+        )
     inputs = TASKS[task].id_inputs if task in TASKS else ()
     if not inputs:
         raise ValueError(
@@ -281,9 +271,7 @@ def _token_predictor(
                 row["label"] = labels[int(row["index"])]
         return rows
 
-    return Predictor(
-        inputs, lambda columns: by_length(columns, batch_size, run_batch), close
-    )
+    return by_length(inputs, run_batch, batch_size, close)
 
 
 def _open_saved_model(
@@ -301,7 +289,13 @@ def _open_saved_model(
         raise ValueError(msg) from error
     numbers = {name: x for name, x in exits.items() if name != "return_depths"}
     _read_numbers(path, numbers, exits)
-    names = _signatures_by_inputs(model.signatures, signature, numbers)
+    names: dict[tuple[str, ...], str] = {}
+    # Among signatures with the same inputs, the servers' default comes first.
+    for name in sorted(model.signatures, key=lambda x: (x != "serving_default", x)):
+        specs = model.signatures[name].structured_input_signature[1]
+        if signature in (None, name) and specs.keys() - _NAMES == set(numbers):
+            columns = tuple(column for column in _NAMES if column in specs)
+            names.setdefault(columns, name)
     if not names:
         known = ", ".join(sorted(model.signatures))
         what = "".join(f" and takes --{name}" for name in numbers)
@@ -330,23 +324,10 @@ def _open_saved_model(
 
 def _version_of(path: Path) -> Path:
     """Find the directory of the graph: `path`, or its highest version."""
-    if (path / "saved_model.pb").is_file():
-        return path
-    below = served_versions(path).values()
+    below = (
+        () if (path / "saved_model.pb").is_file() else served_versions(path).values()
+    )
     return [path, *(p for p in below if (p / "saved_model.pb").is_file())][-1]
-
-
-def _signatures_by_inputs(
-    signatures: Any, wanted: str | None, numbers: Collection[str]
-) -> dict[tuple[str, ...], str]:
-    found: dict[tuple[str, ...], str] = {}
-    # Among signatures with the same inputs, the servers' default comes first.
-    for name in sorted(signatures, key=lambda name: (name != "serving_default", name)):
-        specs = signatures[name].structured_input_signature[1]
-        if wanted in (None, name) and specs.keys() - _NAMES == set(numbers):
-            columns = tuple(column for column in _NAMES if column in specs)
-            found.setdefault(columns, name)
-    return found
 
 
 _PROGRAM = Path(__file__).with_name("onnx_program.py")
@@ -378,19 +359,17 @@ class OnnxProcess:
 
     def run(self, inputs: dict[str, Any]) -> dict[str, Any]:
         """Run a batch of lists, or numbers, by name."""
-        if self._process.stdin is None:
-            raise AssertionError("opened with a pipe")
+        stdin: Any = self._process.stdin
         # If the process has ended, the next read reports it.
         with contextlib.suppress(BrokenPipeError):
-            self._process.stdin.write(json.dumps(inputs) + "\n")
-            self._process.stdin.flush()
+            stdin.write(json.dumps(inputs) + "\n")
+            stdin.flush()
         outputs = self._read_line()
         return {name: np.array(rows) for name, rows in outputs.items()}
 
     def _read_line(self) -> dict[str, Any]:
-        if self._process.stdout is None:
-            raise AssertionError("opened with a pipe")
-        line = self._process.stdout.readline()
+        stdout: Any = self._process.stdout
+        line = stdout.readline()
         if not line:
             code = self._process.wait()
             msg = f"The process of ONNX Runtime ended with {code}. Its words are above."
@@ -424,7 +403,8 @@ def run(arguments: argparse.Namespace) -> None:
         done = int(processes.gather([0.0])[0][0])
         deque(_answers(arguments, rows, done, processes), maxlen=0)
     elif arguments.output is None:
-        _tell_done(processes, 0)
+        if processes is not None:
+            processes.gather([0.0])
         lines = AnswerLines(arguments.to or FORMATS[0])
         for answers in _answers(arguments, rows, 0, processes):
             sys.stdout.buffer.write(lines.encode(answers))
@@ -441,7 +421,8 @@ def _write_file(
     with file:
         if file.done:
             print(f"going on after {file.done:,} rows", file=sys.stderr)
-        _tell_done(processes, file.done)
+        if processes is not None:
+            processes.gather([float(file.done)])
         answers = _answers(arguments, rows, file.done, processes)
         try:
             for part in _watched(answers, rows):
@@ -451,11 +432,6 @@ def _write_file(
             raise
         file.finish()
     print(arguments.output, file=sys.stderr)
-
-
-def _tell_done(processes: Processes | None, done: int) -> None:
-    if processes is not None:
-        processes.gather([float(done)])
 
 
 def _format(arguments: argparse.Namespace) -> str:
@@ -471,21 +447,14 @@ def _settings(arguments: argparse.Namespace) -> dict[str, Any]:
         if name not in ("output", "to", "batch_size")
     }
     for name in ("file", "model", "preset"):
-        if (path := getattr(arguments, name)) is not None:
-            settings |= _size_and_time(name, Path(path))
+        if (given := getattr(arguments, name)) is None:
+            continue
+        path = Path(given)
+        found = [p.stat() for p in (path, *path.rglob("*")) if p.is_file()]
+        if found:
+            settings[f"bytes of {name}"] = sum(each.st_size for each in found)
+            settings[f"change of {name}"] = max(each.st_mtime_ns for each in found)
     return settings | {"format": _format(arguments)}
-
-
-def _size_and_time(name: str, path: Path) -> dict[str, int]:
-    """Return the sizes and the latest change of a file or a directory, if it exists."""
-    files = [p for p in (path, *path.rglob("*")) if p.is_file()]
-    found = [file.stat() for file in files]
-    if not found:
-        return {}
-    return {
-        f"bytes of {name}": sum(each.st_size for each in found),
-        f"change of {name}": max(each.st_mtime_ns for each in found),
-    }
 
 
 def _answers(
@@ -496,14 +465,9 @@ def _answers(
 ) -> Iterator[list[dict[str, Any]]]:
     """Predict for the rows after those that are done, in parts."""
     count = 1 if processes is None else processes.count
-    predictor = open_predictor(
-        arguments.model,
-        arguments.batch_size,
-        arguments.task,
-        arguments.preset,
-        arguments.signature,
-        **given_options(arguments, _DEPTH),
-    )
+    names = ("model", "batch_size", "task", "preset", "signature")
+    given = (getattr(arguments, name) for name in names)
+    predictor = open_predictor(*given, **given_options(arguments, _DEPTH))
     asked = {"text": arguments.text_column, "text_pair": arguments.text_pair_column}
     with closing(predictor):
         if not rows.columns:

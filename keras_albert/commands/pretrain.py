@@ -21,12 +21,8 @@ from rich.table import Table
 
 from keras_albert.commands.report import RESUME, plain_console
 from keras_albert.pretraining.config import PretrainingConfig
+from keras_albert.pretraining.prepare import pipeline
 from keras_albert.pretraining.prepare.documents import beam_output
-from keras_albert.pretraining.prepare.pipeline import prepare_examples
-from keras_albert.pretraining.prepare.vocabulary import (
-    stored_vocabulary,
-    train_vocabulary_on,
-)
 from keras_albert.pretraining.prepared_files import PreparedMetadata
 from keras_albert.pretraining.pretrain import pretrain
 from keras_albert.text.tokenizer.albert_tokenizer import AlbertTokenizer
@@ -43,46 +39,57 @@ def run_prepare(arguments: argparse.Namespace) -> None:
         bar = progress_bar(Console(file=stderr), arguments.quiet)
         with bar, beam_output(arguments.output) as output:
             metadata = _prepare(arguments, output, console, bar)
-    _show_counters(console, metadata)
+    table = Table("counted", "number")
+    table.columns[1].justify = "right"
+    for name, count in metadata.counters.items():
+        table.add_row(name, f"{count:,}")
+    console.print(table)
+    for path in metadata.broken_files:
+        console.print(f"damaged, read up to the damage: {path}", soft_wrap=True)
     seconds = time.perf_counter() - start
     console.print(f"{arguments.output}: {seconds:,.0f} s", highlight=False)
 
 
 def progress_bar(console: Console, quiet: bool) -> Progress:
     """Return a progress bar of bytes, which a terminal shows and a file does not."""
+    # What is printed would go to the bar's console, and hidden messages, too.
+    redirected = {"redirect_stdout": False, "redirect_stderr": False}
     return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        DownloadColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
+        *(TextColumn("{task.description}"), BarColumn(), DownloadColumn()),
+        *(TimeElapsedColumn(), TimeRemainingColumn()),
         console=console,
         transient=True,
-        # What is printed would go to the bar's console, and hidden messages, too.
-        redirect_stdout=False,
-        redirect_stderr=False,
         disable=quiet or not console.is_terminal,
+        **redirected,
     )
+
+
+# Options of `prepare_examples`.
+_EXAMPLES = (
+    *("sequence_length", "held_out", "short_seq_prob", "seed", "language"),
+    *("text_field", "part_size", "max_broken"),
+)
 
 
 def _prepare(
     arguments: argparse.Namespace, output: str, console: Console, bar: Progress
 ) -> PreparedMetadata:
-    options = _pipeline_options(arguments)
-    return prepare_examples(
-        arguments.inputs,
-        output,
-        _vocabulary(arguments, output, console, bar, options),
-        sequence_length=arguments.sequence_length,
-        held_out=arguments.held_out,
-        short_seq_prob=arguments.short_seq_prob,
-        seed=arguments.seed,
-        language=arguments.language,
-        text_field=arguments.text_field,
-        part_size=arguments.part_size,
+    options: Any = None
+    if arguments.beam is not None:
+        from apache_beam.options.pipeline_options import (  # noqa: PLC0415
+            PipelineOptions,
+        )
+
+        options = PipelineOptions(shlex.split(arguments.beam))
+    elif arguments.workers > 1:
+        options = {"direct_num_workers": arguments.workers}
+        options["direct_running_mode"] = "multi_processing"
+    vocabulary = _vocabulary(arguments, output, console, bar, options)
+    return pipeline.prepare_examples(
+        *(arguments.inputs, output, vocabulary),
+        **{name: getattr(arguments, name) for name in _EXAMPLES},
         pipeline_options=options,
         progress=_shown_in(bar, "examples"),
-        max_broken=arguments.max_broken,
     )
 
 
@@ -98,19 +105,19 @@ def _shown_in(bar: Progress, what: str) -> Callable[[int, int], None]:
 def _vocabulary(
     arguments: argparse.Namespace,
     output: str,
-    console: Console,
+    console: Any,
     bar: Progress,
     options: Any,
 ) -> Any:
     """Return the given vocabulary or that of an earlier run, or train one."""
     if arguments.vocabulary is not None:
         return arguments.vocabulary
-    stored = stored_vocabulary(output)
+    stored = pipeline.stored_vocabulary(output)
     size = AlbertTokenizer(stored).vocabulary_size() if stored is not None else None
     if size == arguments.vocabulary_size:
         console.print("The vocabulary of the earlier run is kept.")
         return stored
-    return train_vocabulary_on(
+    return pipeline.train_vocabulary_on(
         arguments.inputs,
         arguments.vocabulary_size,
         num_lines=arguments.vocabulary_lines,
@@ -120,31 +127,6 @@ def _vocabulary(
         pipeline_options=options,
         part_size=arguments.part_size,
     )
-
-
-def _pipeline_options(arguments: argparse.Namespace) -> Any:
-    if arguments.beam is not None:
-        from apache_beam.options.pipeline_options import (  # noqa: PLC0415
-            PipelineOptions,
-        )
-
-        return PipelineOptions(shlex.split(arguments.beam))
-    if arguments.workers == 1:
-        return None
-    return {
-        "direct_num_workers": arguments.workers,
-        "direct_running_mode": "multi_processing",
-    }
-
-
-def _show_counters(console: Console, metadata: PreparedMetadata) -> None:
-    table = Table("counted", "number")
-    table.columns[1].justify = "right"
-    for name, count in metadata.counters.items():
-        table.add_row(name, f"{count:,}")
-    console.print(table)
-    for path in metadata.broken_files:
-        console.print(f"damaged, read up to the damage: {path}", soft_wrap=True)
 
 
 def run_pretrain(arguments: argparse.Namespace) -> None:
@@ -161,10 +143,7 @@ def run_pretrain(arguments: argparse.Namespace) -> None:
     except KeyboardInterrupt as stop:
         stop.add_note(RESUME)
         raise
-    _show(console, scores, config.output.rstrip("/"))
-
-
-def _show(console: Console, scores: dict[str, float], output: str) -> None:
+    output = config.output.rstrip("/")
     path = f"{output}/report.json"
     baselines = read_json(fetch(path))["baselines"]
     table = Table("metric", "held out", "without reading")

@@ -3,10 +3,10 @@
 import argparse
 import difflib
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -84,14 +84,16 @@ def _read_labelled(
     find = table.require if needs_pair else table.find
     second = find("text_pair", arguments.text_pair_column)
     label = table.require(target, arguments.label_column)
-    columns = [table.texts(name) for name in (first, second) if name is not None]
+    columns = [
+        table.read(name, "a text") for name in (first, second) if name is not None
+    ]
     description = describe(table, [("text", first), ("pair", second), (target, label)])
     if target == "score":
-        y: Any = table.numbers(label)
+        y: Any = table.read(label, "a number")
         head: dict[str, Any] = {"num_classes": 1}
     else:
         several = all(isinstance(value, list) for value in table.columns[label])
-        y = table.label_lists(label) if several else table.labels(label)
+        y = table.read(label, "a list of labels" if several else "a label")
         names = sorted({name for row in y for name in row} if several else set(y))
         head = {"labels": names} | ({"activation": "sigmoid"} if several else {})
         what = "labels, of which a text may have several" if several else "classes"
@@ -144,7 +146,7 @@ def read_texts(path: Path, arguments: argparse.Namespace) -> Dataset:
     if kind_of(path) in TABLES:
         table = read_table(path, arguments.limit)
         column = table.require("text", arguments.text_column)
-        texts = table.texts(column)
+        texts = table.read(column, "a text")
         description = describe(table, [("text", column)])
     else:
         rows = FileRows(path, (kind_of(path),))
@@ -164,11 +166,11 @@ def read_multiple_choice(path: Path, arguments: argparse.Namespace) -> Dataset:
     answer = table.require("answer", arguments.label_column)
     choices = table.find("choices")
     if choices is not None:
-        options = table.lists(choices)
+        options = table.read(choices, "a list of texts")
     else:
         # Tables have a column for each choice: choice0, choice1, ..., or A, B, ...
         names = choice_columns_of(table.columns)
-        columns = [table.texts(name) for name in names]
+        columns = [table.read(name, "a text") for name in names]
         options = [
             read_choices(row, table.where(number))
             for number, row in enumerate(zip(*columns, strict=True))
@@ -176,7 +178,9 @@ def read_multiple_choice(path: Path, arguments: argparse.Namespace) -> Dataset:
         choices = ", ".join(names)
         if not names:
             table.require("choices")
-    texts = [table.texts(name) for name in (context, question) if name is not None]
+    texts = [
+        table.read(name, "a text") for name in (context, question) if name is not None
+    ]
     roles = [("context", context), ("question", question), ("choices", choices)]
     return Dataset(
         x=(*texts, options),
@@ -190,14 +194,13 @@ def read_multiple_choice(path: Path, arguments: argparse.Namespace) -> Dataset:
 
 def _read_answers(table: Table, name: str, options: list[list[str]]) -> list[int]:
     """Read answers that are numbers or letters, from a table or JSON."""
-    values = [
-        int(value) if isinstance(value, str) and _NUMBER.fullmatch(value) else value
-        for value in table.columns[name]
-    ]
-    values = [v.strip() if isinstance(v, str) else v for v in values]
     answers = []
     # One by one, as the message is to name the line.
-    for row, (value, choices) in enumerate(zip(values, options, strict=True)):
+    pairs = zip(table.columns[name], options, strict=True)
+    for row, (value, choices) in enumerate(pairs):
+        if isinstance(value, str):
+            is_number = _NUMBER.fullmatch(value)
+            value = int(value) if is_number else value.strip()  # noqa: PLW2901
         try:
             answer = encode_answers([value])
             check_answers(answer, np.array([len(choices)]))
@@ -212,15 +215,11 @@ def read_questions(path: Path, arguments: argparse.Namespace) -> Dataset:
     """Read a file in SQuAD's format."""
     file = read_squad(path).take(slice(arguments.limit))
 
-    def texts() -> Iterator[str]:
-        yield from file.questions
-        yield from dict.fromkeys(file.contexts)
-
     empty = sum(not answer["text"] for answer in file.answers)
     return Dataset(
         x=file.x,
         y=file.answers,
-        texts=texts,
+        texts=lambda: chain(file.questions, dict.fromkeys(file.contexts)),
         description=f"{path}: {len(file.ids):,} questions, {empty:,} without an answer",
         # Only the conditional head can predict that there is no answer.
         head={"head": "conditional" if empty else "independent"},
@@ -256,7 +255,8 @@ def read_tags(path: Path, arguments: argparse.Namespace) -> Dataset:
         table = read_table(path, arguments.limit)
         words = table.require("words", arguments.text_column)
         tags = table.require("tags", arguments.label_column)
-        x, y, columns = table.lists(words), table.label_lists(tags), table.columns
+        x = table.read(words, "a list of texts")
+        y, columns = table.read(tags, "a list of labels"), table.columns
         description = describe(table, [("words", words), ("tags", tags)])
         where = partial(_place_in_table, table, y)
     else:
@@ -338,15 +338,13 @@ def tag(task: AlbertTask, columns: Columns, batch_size: int) -> list[Answer]:
 def answer(task: AlbertTask, columns: Columns, batch_size: int) -> list[Answer]:
     """Find answers."""
     texts = columns["question"], columns["context"]
-    answers: list[Answer] = task.answer(*texts, batch_size=batch_size)
-    return answers
+    return list(task.answer(*texts, batch_size=batch_size))
 
 
 def choose(task: AlbertTask, columns: Columns, batch_size: int) -> list[Answer]:
     """Choose among choices."""
     texts = columns.get("context"), columns["question"], columns["choices"]
-    answers: list[Answer] = task.choose(*texts, batch_size=batch_size)
-    return answers
+    return list(task.choose(*texts, batch_size=batch_size))
 
 
 def embed(task: AlbertTask, columns: Columns, batch_size: int) -> list[Answer]:

@@ -1,5 +1,7 @@
 """A smaller model that begins with the weights of a trained one."""
 
+import os
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -7,20 +9,164 @@ import numpy.typing as npt
 from keras import ops
 
 from keras_albert.backbone.albert_backbone import AlbertBackbone
-from keras_albert.compression.factorization import factorize
-from keras_albert.compression.vocabulary import (
-    TokenMeans,
-    own_vocabulary,
-    read_tokenizer,
-)
-from keras_albert.tasks.base.other_backbone import (
-    at_depth,
-    check_is_float,
-    copy_weights,
-    own_backbone,
-    with_backbone,
-)
+from keras_albert.layers.factorized_embedding import FactorizedEmbedding
+from keras_albert.tasks.base import other_backbone
+from keras_albert.text.tokenizer.albert_tokenizer import AlbertTokenizer
+from keras_albert.text.tokenizer.vocabularies import Vocabulary
 from keras_albert.utils.arguments import check_at_least, check_positive
+
+FloatArray = npt.NDArray[Any]
+
+
+def read_tokenizer(vocabulary: Any) -> AlbertTokenizer:
+    """Return the tokenizer of the argument `vocabulary` of `compress`."""
+    if isinstance(vocabulary, str | os.PathLike):
+        if Path(vocabulary).is_file():
+            return AlbertTokenizer(vocabulary)
+        return AlbertTokenizer.from_preset(vocabulary)
+    tokenizer = getattr(vocabulary, "tokenizer", vocabulary)
+    if not isinstance(tokenizer, AlbertTokenizer):
+        raise TypeError(
+            "`vocabulary` is an `AlbertTokenizer`, a preprocessor with one, or the "
+            "path of a vocabulary or a preset. Received a vocabulary of type "
+            f"{type(vocabulary).__name__}."
+        )
+    tokenizer.vocabulary_size()  # which raises without a vocabulary
+    return tokenizer
+
+
+def own_vocabulary(model: Any) -> Vocabulary:
+    """Return the vocabulary of a task."""
+    tokenizer = getattr(getattr(model, "preprocessor", None), "tokenizer", None)
+    if tokenizer is None:
+        raise ValueError(
+            "Another `vocabulary` starts from the model's own, which is in the "
+            f"preprocessor of a task, and this {type(model).__name__} has none. Pass a "
+            "task, such as a masked language model, with its preprocessor."
+        )
+    vocabulary: Vocabulary = tokenizer.vocabulary
+    return vocabulary
+
+
+class TokenMeans:
+    """Maps what a model holds for each token to the tokens of another vocabulary."""
+
+    # A piece that both have keeps its values. Any other has the mean of the pieces that
+    # the old vocabulary splits its text into; where it stands inside a word, the first
+    # of them does as well. Special tokens have those of their role, and a piece without
+    # text the mean of all.
+
+    def __init__(self, new: Vocabulary, old: Vocabulary) -> None:
+        begins, texts = old.begins_word, [text.strip(" ") for text in old.texts]
+        known = {(texts[i], bool(begins[i])): int(i) for i in old.text_ids}
+        wanted = [text.strip(" ") for text in new.texts]
+        self._all = old.text_ids
+        self._pieces: list[list[int]] = []
+        for text, is_first, split in zip(
+            wanted, new.begins_word.tolist(), old.encode(wanted), strict=True
+        ):
+            pieces = split.tolist()
+            if (same := known.get((text, is_first))) is not None:
+                pieces = [same]
+            elif not is_first:
+                # The space before the text, alone or with the first piece.
+                pieces = [i for i in pieces if texts[i]]
+                pieces[:1] = [known.get((texts[i], False), i) for i in pieces[:1]]
+            self._pieces.append(pieces)
+        for role, token in new.special_tokens.items():
+            self._pieces[new.ids[token]] = [old.ids[old.special_tokens[role]]]
+
+    def __call__(self, values: FloatArray) -> FloatArray:
+        """Return `(new tokens, ...)` for an array `(old tokens, ...)`."""
+        mean = values[self._all].mean(axis=0)
+        return np.stack(
+            [values[pieces].mean(axis=0) if pieces else mean for pieces in self._pieces]
+        )
+
+
+# How many embedded tokens the projection is fitted to, for each of its inputs.
+_SAMPLES_PER_DIM = 200
+
+# The positions of the sample: most texts are short.
+_POSITIONS = 64
+
+
+def factorize(
+    embedding: FactorizedEmbedding,
+    embedding_dim: int,
+    token_counts: npt.ArrayLike | None,
+    seed: int,
+    token_table: FloatArray | None = None,
+) -> tuple[FloatArray, ...]:
+    """Return weights of width `embedding_dim` for a trained embedding."""
+    # LayerNorm divides by the length of a vector and ignores its mean, so what counts
+    # are directions: the tables are projected to the principal directions of their
+    # centered, normalized sums (an SVD). These are placed where the mean over the
+    # narrow axis is 0, so that the new LayerNorm also only divides. Last, the
+    # projection is fitted to the embedding's outputs by least squares.
+    generator = np.random.default_rng(seed)
+    if token_table is None:
+        token_table = embedding.token_embedding.embeddings
+    tables = [
+        _centered(_array(table))
+        for table in (
+            token_table,
+            embedding.position_embedding.position_embeddings,
+            embedding.segment_embedding.embeddings,
+        )
+    ]
+    count = _SAMPLES_PER_DIM * embedding_dim
+    counts = None if token_counts is None else np.asarray(token_counts, float)
+    shares = None if counts is None else counts / counts.sum()
+    # Each table is looked up at a row of its own.
+    rows = [
+        generator.choice(len(tables[0]), count, p=shares),
+        generator.integers(min(_POSITIONS, len(tables[1])), size=count),
+        generator.integers(len(tables[2]), size=count),
+    ]
+
+    def drawn(tables: list[FloatArray]) -> FloatArray:
+        terms = [table[row] for table, row in zip(tables, rows, strict=True)]
+        return _normalized(np.add.reduce(terms))
+
+    unit = drawn(tables)
+    _, vectors = np.linalg.eigh(unit.T @ unit)
+    # Orthogonal vectors whose components sum to 0, as columns.
+    start = np.eye(embedding_dim)
+    start[:, 0] = 1.0
+    basis = np.linalg.qr(start)[0][:, 1:]
+    to_narrow = vectors[:, 1 - embedding_dim :] @ basis.T
+    narrow = [table @ to_narrow for table in tables]
+
+    outputs = unit * _array(embedding.layer_norm.gamma)
+    outputs += _array(embedding.layer_norm.beta)
+    if embedding.projection is not None:
+        outputs = outputs @ _array(embedding.projection.kernel)
+        outputs += _array(embedding.projection.bias)
+    inputs = drawn(narrow)
+    inputs = np.concatenate([inputs, np.ones((count, 1))], axis=1)
+    fitted, *_ = np.linalg.lstsq(inputs, outputs, rcond=None)
+    scale, offset = np.ones(embedding_dim), np.zeros(embedding_dim)
+    # In the order in which a `FactorizedEmbedding` holds them.
+    return *narrow, scale, offset, fitted[:-1], fitted[-1]
+
+
+def _array(variable: Any) -> FloatArray:
+    array: FloatArray = np.asarray(ops.convert_to_numpy(variable), float)
+    return array
+
+
+def _centered(x: FloatArray) -> FloatArray:
+    mean: FloatArray = x.mean(axis=-1, keepdims=True)
+    return x - mean
+
+
+def _normalized(x: FloatArray) -> FloatArray:
+    """Return what a LayerNorm without weights returns."""
+    x = _centered(x)
+    variance: FloatArray = (x**2).mean(axis=-1, keepdims=True)
+    return x / np.sqrt(variance + 1e-12)
+
 
 _Model = TypeVar("_Model")
 
@@ -92,10 +238,10 @@ def compress(
         >>> bert.count_params(), albert.count_params()
         (19024, 9792)
     """
-    backbone = own_backbone(model)
+    backbone = other_backbone.own_backbone(model)
     if backbone.num_layers != backbone.encoder.num_layers:
         # That of a view runs a part of its encoder.
-        backbone = at_depth(backbone, backbone.num_layers)
+        backbone = other_backbone.at_depth(backbone, backbone.num_layers)
     sizes = _check_sizes(backbone, num_groups, embedding_dim, num_layers)
     rank = backbone.adapter_rank
     if adapter_rank is not None:
@@ -107,17 +253,27 @@ def compress(
         own, tokenizer = own_vocabulary(model), read_tokenizer(vocabulary)
         map_tokens = TokenMeans(tokenizer.vocabulary, own)
         sizes["vocabulary_size"] = tokenizer.vocabulary_size()
-    counts = _check_counts(
-        token_counts, sizes.get("vocabulary_size", backbone.vocabulary_size)
-    )
-    check_is_float(backbone)
+    counts = None
+    if token_counts is not None:
+        counts = np.asarray(token_counts, float)
+        size = sizes.get("vocabulary_size", backbone.vocabulary_size)
+        if counts.shape != (size,):
+            raise ValueError(
+                f"`token_counts` needs a number for each of the {size} tokens. "
+                f"Received an array of shape {counts.shape}."
+            )
+        if not (np.isfinite(counts).all() and (counts >= 0).all() and counts.any()):
+            raise ValueError(
+                "`token_counts` must be finite, not negative, and not all 0."
+            )
+    other_backbone.check_is_float(backbone)
     config = backbone.get_config() | sizes | {"adapter_rank": rank}
     small = AlbertBackbone.from_config(config)
     _copy_embedding(backbone, small, counts, seed, map_tokens)
     _share_layers(backbone, small, seed)
-    copy_weights(backbone.pooler, small.pooler)
+    other_backbone.copy_weights(backbone.pooler, small.pooler)
     small.pretrained = backbone.pretrained
-    return with_backbone(model, small, tokenizer, map_tokens)
+    return other_backbone.with_backbone(model, small, tokenizer, map_tokens)
 
 
 def _check_sizes(
@@ -127,22 +283,18 @@ def _check_sizes(
     num_layers: int | None,
 ) -> dict[str, int]:
     """Return the sizes of the new backbone, checked against the old one."""
-    given = {
-        "num_layers": num_layers,
-        "num_groups": num_groups,
-        "embedding_dim": embedding_dim,
-    }
-    sizes: dict[str, int] = {}
-    for name, number in given.items():
-        own = getattr(backbone, name)
+    names = ("num_layers", "num_groups", "embedding_dim")
+    sizes: dict[str, int] = {name: getattr(backbone, name) for name in names}
+    for name, number in zip(
+        names, (num_layers, num_groups, embedding_dim), strict=True
+    ):
         if number is None:
-            sizes[name] = own
             continue
         check_positive(**{name: number})
-        if number > own:
+        if number > sizes[name]:
             raise ValueError(
-                f"`{name}` can only be reduced, and the model's is {own}. Received: "
-                f"{name}={number}"
+                f"`{name}` can only be reduced, and the model's is {sizes[name]}. "
+                f"Received: {name}={number}"
             )
         sizes[name] = number
     if num_groups is None and num_layers is not None:
@@ -156,22 +308,6 @@ def _check_sizes(
             f"{sizes['num_groups']}, and num_layers={sizes['num_layers']}"
         )
     return sizes
-
-
-def _check_counts(
-    token_counts: npt.ArrayLike | None, vocabulary_size: int
-) -> npt.NDArray[np.float64] | None:
-    if token_counts is None:
-        return None
-    counts = np.asarray(token_counts, float)
-    if counts.shape != (vocabulary_size,):
-        raise ValueError(
-            f"`token_counts` needs a number for each of the {vocabulary_size} tokens. "
-            f"Received an array of shape {counts.shape}."
-        )
-    if not (np.isfinite(counts).all() and (counts >= 0).all() and counts.any()):
-        raise ValueError("`token_counts` must be finite, not negative, and not all 0.")
-    return counts
 
 
 def _copy_embedding(
@@ -208,7 +344,7 @@ def _share_layers(backbone: AlbertBackbone, small: AlbertBackbone, seed: int) ->
     old, new = backbone.encoder, small.encoder
     dials = ("num_layers", "num_groups", "adapter_rank")
     if all(getattr(old, dial) == getattr(new, dial) for dial in dials):
-        copy_weights(old, new)
+        other_backbone.copy_weights(old, new)
         return
     generator = np.random.default_rng(seed)
     places = np.linspace(0, old.num_layers - 1, new.num_layers).round().astype(int)

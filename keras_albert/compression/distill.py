@@ -4,7 +4,7 @@ import math
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -15,12 +15,7 @@ import numpy as np
 from keras import ops
 
 from keras_albert import tasks
-from keras_albert.compression.text_spans import (
-    Spans,
-    SpanWorkers,
-    TextSpans,
-    split_texts,
-)
+from keras_albert.compression import text_spans
 from keras_albert.layers.heads import masked_mean
 from keras_albert.tasks.base.losses_and_metrics import TokenAccuracy
 from keras_albert.tasks.base.predict_function import compile_function
@@ -38,12 +33,7 @@ from keras_albert.training.recorder import (
     TrainingRecorder,
     resumable_fit,
 )
-from keras_albert.training.run_folder import (
-    Row,
-    RunFolder,
-    config_without_name,
-    digest,
-)
+from keras_albert.training.run_folder import Row, RunFolder, config_without_name, digest
 from keras_albert.types import Batch
 from keras_albert.utils.arguments import check_at_least, check_positive
 from keras_albert.utils.keras_internals import all_layers, outputs_of_layer
@@ -160,8 +150,8 @@ def distill(
     """
     refuse_processes("`distill`")
     _check_models(student, teacher)
-    _check_numbers(hours, steps, batch_tokens, batch_size, max_length, learning_rate)
-    check_positive(workers=workers)
+    sizes = {"batch_tokens": batch_tokens, "batch_size": batch_size, "workers": workers}
+    _check_numbers(hours, steps, max_length, learning_rate, **sizes)
     reads_texts = isinstance(student, (tasks.AlbertTextEmbedder, tasks.AlbertMaskedLM))
     if reads_texts and hours is None and steps is None:
         raise ValueError("Pass `hours`, or `steps`: passages have no last epoch.")
@@ -209,7 +199,7 @@ class Lesson:
     epoch: int
     warm_up: int
     digest: str
-    workers: SpanWorkers | None = None
+    workers: text_spans.SpanWorkers | None = None
 
 
 def squared_error(true: Any, predicted: Any) -> Any:
@@ -237,11 +227,9 @@ def _unit(vectors: Any) -> Any:
 
 def soft_cross_entropy(true: Any, predicted: Any) -> Any:
     """Return the divergence of softened probabilities, from logits, in each row."""
-    true, predicted = (
-        ops.cast(each, "float32") / _TEMPERATURE for each in (true, predicted)
-    )
     log_true, log_predicted = (
-        ops.log_softmax(each, axis=-1) for each in (true, predicted)
+        ops.log_softmax(ops.cast(each, "float32") / _TEMPERATURE, axis=-1)
+        for each in (true, predicted)
     )
     difference = ops.exp(log_true) * (log_true - log_predicted)
     return _TEMPERATURE**2 * ops.sum(difference, axis=-1)
@@ -279,12 +267,7 @@ def _check_models(student: Any, teacher: Any) -> None:
 
 
 def _check_numbers(
-    hours: Any,
-    steps: Any,
-    batch_tokens: Any,
-    batch_size: Any,
-    max_length: Any,
-    learning_rate: Any,
+    hours: Any, steps: Any, max_length: Any, learning_rate: Any, **sizes: Any
 ) -> None:
     if hours is not None and steps is not None:
         raise ValueError("Pass either `hours` or `steps`.")
@@ -292,9 +275,9 @@ def _check_numbers(
         raise ValueError(f"`hours` must be above 0. Received: hours={hours!r}")
     if steps is not None:
         check_positive(steps=steps)
-    check_positive(batch_size=batch_size)
+    check_positive(batch_size=sizes["batch_size"], workers=sizes["workers"])
     check_at_least(8, max_length=max_length)
-    check_at_least(max_length, batch_tokens=batch_tokens)
+    check_at_least(max_length, batch_tokens=sizes["batch_tokens"])
     if not 0 < learning_rate < 1:
         raise ValueError(
             "`learning_rate` must be above 0 and below 1. Received: "
@@ -330,11 +313,11 @@ def _lesson_of_texts(
     tokenizers = [student.preprocessor.tokenizer, teacher.preprocessor.tokenizer]
     is_same = tokenizers[0].proto == tokenizers[1].proto
     if validation is None:
-        texts, validation = split_texts(texts, seed)
+        texts, validation = text_spans.split_texts(texts, seed)
     has_head = isinstance(student, tasks.AlbertMaskedLM)
     how = (tokenizers[: 1 if is_same else 2], batch_tokens, max_length, has_head, seed)
-    spans = TextSpans(texts, *how).measured()
-    held_out = TextSpans(validation, *how, spans.chars_per_token)
+    spans = text_spans.TextSpans(texts, *how).measured()
+    held_out = text_spans.TextSpans(validation, *how, spans.chars_per_token)
 
     hidden, vector = _reading(student)
     outputs = {"vector": vector, "cosines": vector}
@@ -346,7 +329,7 @@ def _lesson_of_texts(
     taught = dict(zip(("hidden", "vector"), _reading(teacher), strict=True))
     teach = _answers(keras.Model(teacher.backbone.input, taught))
 
-    def make(spans: Spans) -> Batch:
+    def make(spans: text_spans.Spans) -> Batch:
         x = dict(spans.inputs[0])
         answers = teach(spans.inputs[-1])
         rows = np.ones(len(spans.texts), "float32")
@@ -361,7 +344,7 @@ def _lesson_of_texts(
             weights["masked_lm"] = mean_one(spans.masked.weights)
         return x, y, weights
 
-    processes = SpanWorkers(spans, workers) if workers > 1 else None
+    processes = text_spans.SpanWorkers(spans, workers) if workers > 1 else None
     reader = processes or spans
     return Lesson(
         read=lambda number: make(reader.read(number)),
@@ -532,10 +515,7 @@ def _train(
     row = lesson.epoch or -(-num_batches // _CURVE_ROWS)
     with StopSignals() as stop:
         recorder = TrainingRecorder(
-            folder,
-            devices,
-            stop,
-            identity | {"num_batches": num_batches},
+            *(folder, devices, stop, identity | {"num_batches": num_batches}),
             seed=identity["seed"],
             num_batches=num_batches,
             batches_per_row=row,
@@ -545,13 +525,8 @@ def _train(
         )
         devices.prepare(model, lesson.read(0))
         recorder.begin(checkpoint, model)
-        resumable_fit(
-            model,
-            recorder,
-            lesson.read,
-            validation_data=lesson.held_out,
-            verbose=verbose,
-        )
+        how = {"validation_data": lesson.held_out, "verbose": verbose}
+        resumable_fit(model, recorder, lesson.read, **how)
     return recorder.rows
 
 
@@ -579,16 +554,14 @@ def _steps_in(model: Any, lesson: Lesson, devices: Any, seconds: float) -> int:
 @contextmanager
 def _folder(output: str | Path | RunFolder | None) -> Iterator[RunFolder]:
     """Lock the directory of a run, or make a temporary one."""
-    if isinstance(output, RunFolder):
-        # The command has locked it.
+    with ExitStack() as opened:
+        if output is None:
+            temporary = opened.enter_context(tempfile.TemporaryDirectory())
+            output = RunFolder(Path(temporary))
+        elif not isinstance(output, RunFolder):  # The command has locked its own.
+            output = opened.enter_context(RunFolder.at(output))
+            opened.enter_context(output.locked())
         yield output
-        return
-    if output is not None:
-        with RunFolder.at(output) as folder, folder.locked():
-            yield folder
-        return
-    with tempfile.TemporaryDirectory() as temporary:
-        yield RunFolder(Path(temporary))
 
 
 @contextmanager
@@ -612,8 +585,6 @@ def _dropout_of(task: Any, is_on: bool) -> Iterator[None]:
 
 def _digest_of(task: Any) -> str:
     """Return a digest of a task's configuration and some of its weights."""
-    weights = [
-        ops.convert_to_numpy(ops.sum(ops.cast(w, "float32"))) for w in task.weights
-    ]
-    numbers = [float(each) for each in weights]
+    sums = [ops.sum(ops.cast(weight, "float32")) for weight in task.weights]
+    numbers = [float(ops.convert_to_numpy(each)) for each in sums]
     return digest([config_without_name(task.backbone), numbers])

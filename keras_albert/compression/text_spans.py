@@ -15,11 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from keras_albert.text import AlbertTextEmbedderPreprocessor
-from keras_albert.text.masking import (
-    MaskedRows,
-    MaskingRates,
-    WholeWordMasking,
-)
+from keras_albert.text.masking import MaskedRows, MaskingRates, WholeWordMasking
 
 # The lengths of rows in tokens. Each batch has one of them, so that few shapes are
 # compiled, and short texts are as frequent as long ones.
@@ -46,11 +42,10 @@ _RATES = MaskingRates(mask_token_rate=0.9, random_token_rate=0.0, max_ngram=1)
 
 @dataclass(frozen=True)
 class TextSpans:
-    """Batches of passages, each drawn by its number alone.
+    """Batches of passages, each drawn by its number alone."""
 
-    A passage is one or more sentences of a text, or a part of a long one. All rows of
-    a batch have the same length.
-    """
+    # A passage is one or more sentences of a text, or a part of a long one. All rows of
+    # a batch have the same length.
 
     texts: Sequence[str]
     tokenizers: Sequence[Any]
@@ -98,9 +93,15 @@ class TextSpans:
             filled = generator.uniform(*_FILLED, min(count, rows - len(spans)))
             spans += (span(text, round(longest * each), generator) for each in filled)
         inputs = [pack(tokenizer, spans, length) for tokenizer in self.tokenizers]
-        masked = None
+        masked: MaskedRows | None = None
         if self.is_masked:
-            masked = self._mask(inputs[0], generator)
+            ids = inputs[0]["token_ids"]
+            masked = self.masking(ids, generator)
+            is_kept = generator.random(len(ids))[:, None] < _MASKED_ROWS
+            masked = masked._replace(
+                token_ids=np.where(is_kept, masked.token_ids, ids),
+                weights=masked.weights * is_kept,
+            )
             inputs[0] = inputs[0] | {"token_ids": masked.token_ids}
         return Spans(spans, inputs, masked)
 
@@ -111,16 +112,6 @@ class TextSpans:
             if text:
                 return text
         raise ValueError("All texts are empty. Pass some that can be read.")
-
-    def _mask(
-        self, x: dict[str, npt.NDArray[Any]], generator: np.random.Generator
-    ) -> MaskedRows:
-        masked = self.masking(x["token_ids"], generator)
-        is_kept = generator.random(len(x["token_ids"])) < _MASKED_ROWS
-        return masked._replace(
-            token_ids=np.where(is_kept[:, None], masked.token_ids, x["token_ids"]),
-            weights=masked.weights * is_kept[:, None],
-        )
 
 
 @dataclass(frozen=True)
@@ -166,14 +157,14 @@ def _begin_worker(spans: TextSpans) -> None:
         signal.signal(number, signal.SIG_IGN)
     global _of_worker  # noqa: PLW0603  (a process has one)
     _of_worker = spans
-    threading.Thread(target=_end_with_parent, daemon=True).start()
 
+    def end_with_parent() -> None:
+        parent = multiprocessing.parent_process()
+        if parent is not None:
+            parent.join()
+            os._exit(1)
 
-def _end_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
+    threading.Thread(target=end_with_parent, daemon=True).start()
 
 
 def _read_in_worker(number: int) -> Spans:
@@ -207,11 +198,8 @@ def span(text: str, length: int, generator: np.random.Generator) -> str:
 
 def pack(tokenizer: Any, texts: list[str], length: int) -> dict[str, Any]:
     """Tokenize texts into rows of `length` tokens."""
-    preprocessor = AlbertTextEmbedderPreprocessor(
-        tokenizer, sequence_length=length, max_sequence_length=length
-    )
-    rows: dict[str, Any] = preprocessor(texts)
-    return rows
+    preprocessor = AlbertTextEmbedderPreprocessor(tokenizer, length, length)
+    return dict(preprocessor(texts))
 
 
 def split_texts(texts: Sequence[str], seed: int) -> tuple[Sequence[str], Sequence[str]]:

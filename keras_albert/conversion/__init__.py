@@ -5,8 +5,9 @@ from keras_albert.conversion.google.format import (
     FIRST_ALBERT_ZH,
     GOOGLE,
     GOOGLE_BERT,
+    MODEL_GARDEN,
+    TF_HUB,
 )
-from keras_albert.conversion.google.garden_format import MODEL_GARDEN, TF_HUB
 from keras_albert.conversion.keras_hub import KERAS_HUB, KERAS_HUB_BERT
 from keras_albert.conversion.sentence_transformers import SENTENCE_TRANSFORMERS
 from keras_albert.conversion.transformers import BERT_FAMILY, TRANSFORMERS

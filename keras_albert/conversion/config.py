@@ -10,7 +10,7 @@ from typing import Any
 
 from keras_albert.backbone import AlbertBackbone
 from keras_albert.layers.run_layers import get_activation
-from keras_albert.presets.model_size import check_sizes
+from keras_albert.presets.checkpoint import check_sizes
 
 # The argument, the key in the config, and the default if the key is missing.
 _COUNTS = (
@@ -34,15 +34,11 @@ _RATES = (
 ACTIVATIONS = {
     "gelu": "gelu",
     "gelu_python": "gelu",
-    "gelu_new": "gelu_approximate",
-    "gelu_pytorch_tanh": "gelu_approximate",
-    "gelu_python_tanh": "gelu_approximate",
-    "gelu_accurate": "gelu_approximate",
-    "gelu_fast": "gelu_approximate",
-    "relu": "relu",
-    "silu": "silu",
-    "swish": "silu",
-    "tanh": "tanh",
+    **dict.fromkeys(
+        ("gelu_new", "gelu_pytorch_tanh", "gelu_python_tanh"), "gelu_approximate"
+    ),
+    **dict.fromkeys(("gelu_accurate", "gelu_fast"), "gelu_approximate"),
+    **{"relu": "relu", "silu": "silu", "swish": "silu", "tanh": "tanh"},
 }
 
 
@@ -73,14 +69,13 @@ def backbone_arguments(
     for argument, name, default in _COUNTS:
         key = own.get(name, name)
         value = config.get(key, missing.get(name, default))
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        if type(value) is not int or value < 1:
             raise wrong_value(source, key, value, "a whole number above 0")
         arguments[argument] = value
     check_sizes(arguments, source)
     for argument, name, default_rate in _RATES:
         rate = missing.get(name, default_rate)
-        key = own.get(name, name)
-        arguments[argument] = read_rate(config, key, rate, source)
+        arguments[argument] = read_rate(config, own.get(name, name), rate, source)
     key = own.get("hidden_act", "hidden_act")
     activation = config.get(key, missing.get("hidden_act", "gelu_new"))
     if not isinstance(activation, str) or activation not in activations:
@@ -97,8 +92,7 @@ def backbone_arguments(
 def read_rate(config: dict[str, Any], key: str, default: float, source: str) -> float:
     """Read a number from 0 to below 1, for instance the rate of a dropout."""
     value = config.get(key, default)
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not number or not 0 <= value < 1:
+    if type(value) not in (int, float) or not 0 <= value < 1:
         raise wrong_value(source, key, value, "a number from 0 to below 1")
     return float(value)
 
@@ -132,11 +126,9 @@ def backbone_config(
 def check_groups(
     num_layers: int, num_groups: int, group_of: Callable[[int], int], library: str
 ) -> None:
-    """Check that another library assigns layers to the same groups.
-
-    Other libraries divide in floating point, which for some numbers is one too low;
-    here the group is `layer * num_groups // num_layers`.
-    """
+    """Check that another library assigns layers to the same groups."""
+    # Other libraries divide in floating point, which for some numbers is one too low;
+    # here the group is `layer * num_groups // num_layers`.
     for layer in range(num_layers):
         group = layer * num_groups // num_layers
         if group_of(layer) != group:
@@ -162,9 +154,8 @@ def read_labels(
         labels = {int(number): name for number, name in named.items()}
     except (AttributeError, TypeError, ValueError):
         labels = {}
-    if not all(isinstance(name, str | int) for name in labels.values()):
-        labels = {}
-    if not labels or sorted(labels) != list(range(len(labels))):
+    are_names = all(isinstance(name, str | int) for name in labels.values())
+    if not labels or not are_names or sorted(labels) != list(range(len(labels))):
         expected = "a name for each of the numbers 0, 1, ..."
         raise wrong_value(source, "id2label", named, expected)
     names = tuple(str(labels[number]) for number in range(len(labels)))

@@ -2,8 +2,7 @@
 
 import importlib.util
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,11 +11,12 @@ import keras
 import keras_hub
 import numpy as np
 
+from keras_albert import tasks
 from keras_albert.backbone import AlbertBackbone
-from keras_albert.conversion.task_classes import class_of, find_class
 from keras_albert.conversion.weight_map import backbone_of, variables_by_path
 from keras_albert.presets.checkpoint import (
     OWN_FORMAT,
+    Checkpoint,
     CheckpointFormat,
     Files,
     get_format,
@@ -26,6 +26,7 @@ from keras_albert.presets.handles import local_directory
 from keras_albert.tasks.base.other_backbone import merge_adapters
 from keras_albert.tasks.base.presets import check_vocabulary_size
 from keras_albert.text import AlbertTokenizer
+from keras_albert.utils.arguments import MissingArgumentError
 from keras_albert.utils.atomic_files import atomic_directory
 from keras_albert.utils.remote import check_new_address, is_remote, output_path
 
@@ -119,10 +120,9 @@ def convert_checkpoint(
         written.write(model, temporary, getattr(tokenizer, "proto", None))
         differences = _verify(model, written, temporary)
     variables = variables_by_path(model)
+    own = {path: path for path in variables}
     before, after = (
-        {path: path for path in variables}
-        if each.key == OWN_FORMAT
-        else each.names(model)
+        own if each.key == OWN_FORMAT else each.names(model)
         for each in (checkpoint.format, written)
     )
     weights = tuple(
@@ -133,7 +133,6 @@ def convert_checkpoint(
 
 
 def _load(cls: Any, checkpoint: Any, with_vocabulary: bool) -> tuple[Any, Any]:
-    """Load a model in float32, and its tokenizer."""
     if cls is AlbertBackbone:
         model = cls.from_preset(checkpoint, dtype="float32")
         if not with_vocabulary:
@@ -154,12 +153,11 @@ def probe_batch(model: keras.Model) -> dict[str, Any]:
     ids = rng.integers(0, backbone.vocabulary_size, (_ROWS, length))
     padding_mask = np.arange(length) < np.array([[length], [length - 2], [length // 2]])
     segment_ids = np.arange(length) >= np.array([[length], [3], [3]])
-    mask_positions = np.tile(np.arange(1, 4), (_ROWS, 1))
     batch = {
         "token_ids": ids * padding_mask,
         "segment_ids": segment_ids * padding_mask,
         "padding_mask": padding_mask,
-        "mask_positions": mask_positions,
+        "mask_positions": np.tile(np.arange(1, 4), (_ROWS, 1)),
     }
     inputs: dict[str, Any] = {}
     for name, tensor in model.input.items():
@@ -210,10 +208,9 @@ def _reload(
     if target.key == OWN_FORMAT:
         options = {"preprocessor": None} if is_task else {}
         return type(model).from_preset(checkpoint, **options)
-    backbone = checkpoint.load_backbone(AlbertBackbone, load_weights=False)
-    again = backbone
+    again = checkpoint.load_backbone(AlbertBackbone, load_weights=False)
     if is_task:
-        config = model.get_config() | {"backbone": backbone, "preprocessor": None}
+        config = model.get_config() | {"backbone": again, "preprocessor": None}
         again = type(model).from_config(config)
     checkpoint.load_weights(again)
     return again
@@ -230,10 +227,8 @@ def _outputs(outputs: Any) -> Arrays:
 def peer_outputs(
     key: str, model: keras.Model, directory: Path, inputs: Arrays
 ) -> dict[str, Arrays]:
-    """Run a batch by the other library: outputs by our names, under the library's.
-
-    Empty if there is no library, it is not installed, or it has no such class.
-    """
+    """Run a batch by the other library: outputs by our names, under the library's."""
+    # Empty if there is no library, it is not installed, or it has no such class.
     if key.startswith("keras-hub"):
         return {"KerasHub": _from_keras_hub(model, directory, inputs)}
     installed = all(map(importlib.util.find_spec, ("transformers", "torch")))
@@ -255,25 +250,18 @@ def _from_keras_hub(model: keras.Model, directory: Path, inputs: Arrays) -> Arra
     return _outputs({"output": theirs(inputs)})
 
 
-@contextmanager
-def _without_progress_bars(settings: Any) -> Iterator[None]:
-    """Hide the progress bars of transformers, as the files are local."""
-    were_shown = settings.is_progress_bar_enabled()
-    settings.disable_progress_bar()
-    try:
-        yield
-    finally:
-        if were_shown:
-            settings.enable_progress_bar()
-
-
 def _from_transformers(model: keras.Model, directory: Path, inputs: Arrays) -> Arrays:
     import torch  # noqa: PLC0415  (both are only needed here)
     import transformers  # noqa: PLC0415
 
     written: Any = open_checkpoint(directory).format
     foreign = written.head_for(model).foreign
-    with _without_progress_bars(transformers.utils.logging):
+    bars = transformers.utils.logging
+    with ExitStack() as shown:
+        # The files are local.
+        if bars.is_progress_bar_enabled():
+            bars.disable_progress_bar()
+            shown.callback(bars.enable_progress_bar)
         theirs, loading = getattr(transformers, foreign).from_pretrained(
             directory, output_loading_info=True
         )
@@ -284,22 +272,17 @@ def _from_transformers(model: keras.Model, directory: Path, inputs: Arrays) -> A
     renamed = {"input_ids": "token_ids", "attention_mask": "padding_mask"}
     if theirs.config.model_type != "distilbert":
         renamed |= {"token_type_ids": "segment_ids"}
+    ids = {name: torch.from_numpy(inputs[own]).long() for name, own in renamed.items()}
     with torch.no_grad():
-        outputs = theirs.eval()(
-            **{
-                name: torch.from_numpy(inputs[own]).long()
-                for name, own in renamed.items()
-            }
-        )
+        outputs = theirs.eval()(**ids)
     found = {name: value.numpy() for name, value in outputs.items()}
+    is_sop = "sop_logits" in found
     names = {
         "output": "logits",
         "sequence_output": "last_hidden_state",
         "pooled_output": "pooler_output",
         "masked_lm": "prediction_logits",
-        "sentence_order": (
-            "sop_logits" if "sop_logits" in found else "seq_relationship_logits"
-        ),
+        "sentence_order": "sop_logits" if is_sop else "seq_relationship_logits",
         "start_logits": "start_logits",
         "end_logits": "end_logits",
     }
@@ -312,14 +295,52 @@ def _from_transformers(model: keras.Model, directory: Path, inputs: Arrays) -> A
             name: np.take_along_axis(value, where, axis=1) if value.ndim == 3 else value
             for name, value in outputs.items()
         }
-    applied: dict[Any, Any] = {
-        keras.activations.softmax: lambda logits: logits.softmax(-1),
-        keras.activations.sigmoid: torch.sigmoid,
-    }
-    activate = applied.get(getattr(model, "activation", None))
-    if activate is not None:
+    activate = getattr(model, "activation", None)
+    if activate in (keras.activations.softmax, keras.activations.sigmoid):
         outputs = {
-            name: np.asarray(activate(torch.from_numpy(value)))
+            name: np.asarray(keras.ops.convert_to_numpy(activate(value)))
             for name, value in outputs.items()
         }
     return outputs
+
+
+def find_class(name: str) -> Any:
+    """Return the class of a task, or `AlbertBackbone`, by its name."""
+    known: dict[str, Any] = {AlbertBackbone.__name__: AlbertBackbone}
+    exported = ((each, getattr(tasks, each)) for each in tasks.__all__)
+    known |= {each: value for each, value in exported if isinstance(value, type)}
+    if name not in known:
+        msg = f"There is no class {name!r}. Choose one of: {', '.join(sorted(known))}."
+        raise ValueError(msg)
+    return known[name]
+
+
+def class_of(checkpoint: Checkpoint) -> Any:
+    """Return the class of a checkpoint's head: a task, or `AlbertBackbone`."""
+    return find_class(checkpoint.task_name() or AlbertBackbone.__name__)
+
+
+def load_task(
+    preset: str | os.PathLike[str], task: str | None = None, **kwargs: Any
+) -> Any:
+    """Load a task from any handle of `from_preset`."""
+    directory = local_directory(preset)
+    source: Any = preset if directory is None else open_checkpoint(directory)
+    cls: Any = AlbertBackbone
+    if task is not None:
+        cls = find_class(task)
+    elif directory is not None:
+        cls = class_of(source)
+    if cls is AlbertBackbone:
+        raise ValueError(
+            f"{preset} does not say what task it was trained for. Fine-tune it first, "
+            "or choose the class with --task, for instance AlbertTextEmbedder, whose "
+            "head has no weights."
+        )
+    try:
+        return cls.from_preset(source, **kwargs)
+    except MissingArgumentError as error:
+        raise ValueError(
+            f"{preset} has no head of an {cls.__name__}. Train one first: "
+            "`keras-albert finetune TASK --preset ...`."
+        ) from error

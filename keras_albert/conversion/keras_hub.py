@@ -11,13 +11,14 @@ from typing import Any
 import keras
 import keras_hub
 
-from keras_albert.backbone import AlbertBackbone
 from keras_albert.conversion.config import read_rate, wrong_value
 from keras_albert.conversion.weight_map import (
     Array,
     Head,
     Mappings,
     WeightMap,
+    WeightMapCheckpoint,
+    WeightMapFormat,
     WeightMapping,
     backbone_of,
     dump_weights,
@@ -28,19 +29,18 @@ from keras_albert.conversion.weight_map import (
     split_last,
     variables_by_path,
 )
-from keras_albert.conversion.weight_map_format import (
-    WeightMapCheckpoint,
-    WeightMapFormat,
-)
 from keras_albert.layers.run_layers import gelu_approximate, get_activation
-from keras_albert.presets.checkpoint import CONFIG_FILE, CheckpointFormat, Files
-from keras_albert.presets.model_size import check_size, check_sizes
-from keras_albert.presets.preset_files import (
+from keras_albert.presets.checkpoint import (
+    CONFIG_FILE,
     INDEX_FILE,
     PREPROCESSOR_FILE,
     TASK_FILE,
     TASK_WEIGHTS_FILE,
     WEIGHTS_FILE,
+    CheckpointFormat,
+    Files,
+    check_size,
+    check_sizes,
 )
 from keras_albert.presets.stored_weights import (
     check_stored_weights,
@@ -63,26 +63,17 @@ _CLASS_NAMES = {
 
 # The arguments of the backbone's constructor, which have the same names here.
 ARGUMENTS = (
-    "vocabulary_size",
-    "num_layers",
-    "num_heads",
-    "embedding_dim",
-    "hidden_dim",
-    "intermediate_dim",
-    "num_groups",
-    "num_inner_repetitions",
-    "dropout",
-    "max_sequence_length",
-    "num_segments",
+    *("vocabulary_size", "num_layers", "num_heads", "embedding_dim", "hidden_dim"),
+    *("intermediate_dim", "num_groups", "num_inner_repetitions", "dropout"),
+    *("max_sequence_length", "num_segments"),
 )
 _CLASSIFIER_ARGUMENTS = ("num_classes", "activation", "dropout")
 
 # KerasHub's preprocessors, and those of this package. All settings have the same names.
 _PREPROCESSORS = {
-    "AlbertTextClassifierPreprocessor": "AlbertClassifierPreprocessor",
-    "BertTextClassifierPreprocessor": "AlbertClassifierPreprocessor",
-    "AlbertMaskedLMPreprocessor": "AlbertMaskedLMPreprocessor",
-    "BertMaskedLMPreprocessor": "AlbertMaskedLMPreprocessor",
+    f"{kind}{theirs}Preprocessor": f"Albert{ours}Preprocessor"
+    for kind in ("Albert", "Bert")
+    for theirs, ours in (("TextClassifier", "Classifier"), ("MaskedLM", "MaskedLM"))
 }
 _TRUNCATIONS = ("round_robin", "waterfall")
 _RATES = ("mask_selection_rate", "mask_token_rate", "random_token_rate")
@@ -175,7 +166,6 @@ class KerasHubCheckpoint(WeightMapCheckpoint):
     vocabulary_files = ("assets/tokenizer/vocabulary.spm", "vocabulary.spm")
 
     def _config(self, name: str) -> dict[str, Any]:
-        """Return the arguments in a file."""
         config = self.files.json(name).get("config")
         if not isinstance(config, dict):
             path = self.directory / name
@@ -199,9 +189,8 @@ class KerasHubCheckpoint(WeightMapCheckpoint):
 
     def task_name(self) -> str | None:
         found = _class_name(self.files, TASK_FILE)
-        return next(
-            (head.task for head in self.weight_map.heads if head.foreign == found), None
-        )
+        heads = (head for head in self.weight_map.heads if head.foreign == found)
+        return next((head.task for head in heads), None)
 
     def task_arguments(self, task: type) -> dict[str, Any]:
         ours = [cls.__name__ for cls in task.__mro__]
@@ -265,7 +254,6 @@ class KerasHubCheckpoint(WeightMapCheckpoint):
 
     @cached_property
     def _backbone_config(self) -> dict[str, Any]:
-        """Read the arguments of a preset's backbone."""
         path = self.directory / CONFIG_FILE
         config = self._config(CONFIG_FILE)
         if _class_name(self.files, CONFIG_FILE) == "BertBackbone":
@@ -286,7 +274,6 @@ class KerasHubCheckpoint(WeightMapCheckpoint):
         return arguments
 
     def _classifier_arguments(self) -> dict[str, Any]:
-        """Read the arguments of a preset's classifier."""
         path = self.directory / TASK_FILE
         config = self._config(TASK_FILE)
         _check_count(config.get("num_classes"), "num_classes", path)
@@ -313,7 +300,6 @@ class KerasHubCheckpoint(WeightMapCheckpoint):
                 )
 
     def _load_theirs(self, with_head: bool) -> keras.Model:
-        """Load KerasHub's model, without its preprocessor."""
         dtype = self._config(CONFIG_FILE).get("dtype")
         if isinstance(dtype, dict) and dtype.get("class_name") != "DTypePolicy":
             raise ValueError(
@@ -372,15 +358,44 @@ class KerasHubFormat(WeightMapFormat):
         tokenizer = self._tokenizer(vocabulary)
         tensors = self.dump(model)
         if head.task == "AlbertMaskedLM":
-            _warn_of_epsilon(model)
-        theirs = _build_theirs(backbone, self._backbone)
+            own = model.masked_lm_head.layer_norm_epsilon
+            if own != _HEAD_LAYER_NORM_EPSILON:
+                # KerasHub's class cannot have it; the effect is tiny.
+                warnings.warn(
+                    "KerasHub's masked LM head normalizes with epsilon "
+                    f"{_HEAD_LAYER_NORM_EPSILON}, and this one with {own}: scores will "
+                    "differ slightly.",
+                    stacklevel=2,
+                )
+        fits = {
+            "activation": get_activation(backbone.activation) is gelu_approximate,
+            "layer_norm_epsilon": backbone.layer_norm_epsilon == _LAYER_NORM_EPSILON,
+            "num_groups": backbone.num_layers % backbone.num_groups == 0,
+        }
+        unfit = [f"{n}={getattr(backbone, n)!r}" for n in fits if not fits[n]]
+        if unfit:
+            raise ValueError(
+                f"KerasHub's {self._backbone} computes the tanh form of GELU, a "
+                f"LayerNorm with epsilon {_LAYER_NORM_EPSILON}, and groups of equal "
+                f"depth. Received: {', '.join(unfit)}. Save the model as a preset of "
+                "keras_albert instead."
+            )
+        sizes = {name: getattr(backbone, name) for name in ARGUMENTS}
+        theirs = _new_backbone(self._backbone, sizes)
         if head.foreign != self._backbone:
             cls = getattr(keras_hub.models, head.foreign)
             arguments: dict[str, Any] = {"preprocessor": None}
             if tokenizer is not None:
-                settings = _preprocessor_settings(
-                    getattr(model, "preprocessor", None), backbone.max_sequence_length
-                )
+                # For the widest batch.
+                own = getattr(model, "preprocessor", None)
+                length = backbone.max_sequence_length
+                settings: dict[str, Any] = {"sequence_length": length}
+                if own is not None:
+                    length = min(own.max_length, length)
+                    settings = {"sequence_length": length, "truncate": own.truncate}
+                if hasattr(own, "mask_selection_rate"):
+                    settings |= {name: getattr(own, name) for name in _RATES}
+                    settings["mask_selection_length"] = own.mask_slots(length)
                 arguments["preprocessor"] = cls.preprocessor_cls(tokenizer, **settings)
             if head.task == "AlbertClassifier":
                 arguments |= {n: getattr(model, n) for n in _CLASSIFIER_ARGUMENTS}
@@ -414,7 +429,6 @@ class KerasHubFormat(WeightMapFormat):
 
 
 def _class_name(files: Files, file: str) -> str | None:
-    """Return the current name of the KerasHub class that a file names."""
     name = str(files.json(file).get("registered_name"))
     for library in _LIBRARIES:
         if name.startswith(library):
@@ -423,37 +437,9 @@ def _class_name(files: Files, file: str) -> str | None:
     return None
 
 
-def _preprocessor_settings(preprocessor: Any, max_length: int) -> dict[str, Any]:
-    """Translate the settings of a preprocessor to KerasHub's, for the widest batch."""
-    if preprocessor is None:
-        return {"sequence_length": max_length}
-    length = min(preprocessor.max_length, max_length)
-    settings = {"sequence_length": length, "truncate": preprocessor.truncate}
-    if hasattr(preprocessor, "mask_selection_rate"):
-        settings |= {name: getattr(preprocessor, name) for name in _RATES}
-        settings["mask_selection_length"] = preprocessor.mask_slots(length)
-    return settings
-
-
 def _check_count(value: Any, name: str, path: Path) -> None:
     if type(value) is not int or not 1 <= value < 2**31:
         raise wrong_value(path, name, value, "a whole number above 0")
-
-
-def _build_theirs(ours: AlbertBackbone, backbone: str) -> keras.Model:
-    fits = {
-        "activation": get_activation(ours.activation) is gelu_approximate,
-        "layer_norm_epsilon": ours.layer_norm_epsilon == _LAYER_NORM_EPSILON,
-        "num_groups": ours.num_layers % ours.num_groups == 0,
-    }
-    unfit = [f"{name}={getattr(ours, name)!r}" for name in fits if not fits[name]]
-    if unfit:
-        raise ValueError(
-            f"KerasHub's {backbone} computes the tanh form of GELU, a LayerNorm with "
-            f"epsilon {_LAYER_NORM_EPSILON}, and groups of equal depth. Received: "
-            f"{', '.join(unfit)}. Save the model as a preset of keras_albert instead."
-        )
-    return _new_backbone(backbone, {name: getattr(ours, name) for name in ARGUMENTS})
 
 
 def _new_backbone(name: str, arguments: dict[str, Any]) -> keras.Model:
@@ -461,17 +447,6 @@ def _new_backbone(name: str, arguments: dict[str, Any]) -> keras.Model:
     known = inspect.signature(cls).parameters
     arguments = {key: value for key, value in arguments.items() if key in known}
     return cls(**arguments, dtype="float32")
-
-
-def _warn_of_epsilon(model: Any) -> None:
-    """Warn of an epsilon that KerasHub's class cannot have; the effect is tiny."""
-    if model.masked_lm_head.layer_norm_epsilon != _HEAD_LAYER_NORM_EPSILON:
-        warnings.warn(
-            "KerasHub's masked LM head normalizes with epsilon "
-            f"{_HEAD_LAYER_NORM_EPSILON}, and this one with "
-            f"{model.masked_lm_head.layer_norm_epsilon}: scores will differ slightly.",
-            stacklevel=2,
-        )
 
 
 def _own_mappings(theirs: keras.Model) -> list[WeightMapping]:

@@ -5,18 +5,9 @@ from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from keras_albert.conversion import transformers
 from keras_albert.conversion.config import wrong_value
-from keras_albert.conversion.transformers import (
-    BERT_FAMILY,
-    TRANSFORMERS,
-    refuse_other_models,
-)
-from keras_albert.presets.checkpoint import (
-    CONFIG_FILE,
-    Checkpoint,
-    CheckpointFormat,
-    Files,
-)
+from keras_albert.presets import checkpoint
 from keras_albert.text.tokenizer.word_piece import is_word_piece, parse_word_piece
 from keras_albert.types import FloatArray
 from keras_albert.utils.reading import read_json, reading
@@ -45,7 +36,7 @@ _FLAGS = {
 }
 
 
-class SentenceTransformersCheckpoint(Checkpoint):
+class SentenceTransformersCheckpoint(checkpoint.Checkpoint):
     """A folder of sentence-transformers, opened.
 
     The text embedder has the pooling, the normalization, the maximum length and the
@@ -70,14 +61,13 @@ class SentenceTransformersCheckpoint(Checkpoint):
         return modules
 
     @cached_property
-    def _inside(self) -> Checkpoint:
-        """The opened checkpoint of transformers."""
+    def _inside(self) -> checkpoint.Checkpoint:
         folder = self._modules[0][1]
-        files = self.files if folder == self.directory else Files(folder)
-        for each in (TRANSFORMERS, *BERT_FAMILY):
+        files = self.files if folder == self.directory else checkpoint.Files(folder)
+        for each in (transformers.TRANSFORMERS, *transformers.BERT_FAMILY):
             if each.recognizes(files):
                 return each.open(files)
-        refuse_other_models(files)
+        transformers.refuse_other_models(files)
         raise ValueError(
             f"{folder} has no checkpoint of transformers, which "
             f"{self.directory / _MODULES_FILE} names. Copy or download the directory "
@@ -117,13 +107,10 @@ class SentenceTransformersCheckpoint(Checkpoint):
                 "AlbertBackbone, or choose another checkpoint."
             )
         settings = self.files.json(_SETTINGS_FILE)
-        if settings.get("truncate_dim") is not None:
-            raise wrong_value(
-                self.directory / _SETTINGS_FILE,
-                "truncate_dim",
-                settings["truncate_dim"],
-                "null: AlbertTextEmbedder returns whole vectors",
-            )
+        if (size := settings.get("truncate_dim")) is not None:
+            path, expected = self.directory / _SETTINGS_FILE, "null: AlbertTextEmbedder"
+            expected += " returns whole vectors"
+            raise wrong_value(path, "truncate_dim", size, expected)
         return {
             "pooling_mode": _pooling_mode(self._modules[1][1]),
             "normalize": "Normalize" in kinds,
@@ -177,17 +164,17 @@ class SentenceTransformersCheckpoint(Checkpoint):
         return self._inside.load_backbone(cls, load_weights, **kwargs)
 
 
-class SentenceTransformersFormat(CheckpointFormat):
+class SentenceTransformersFormat(checkpoint.CheckpointFormat):
     """`modules.json`, a folder for each module, and a checkpoint of transformers."""
 
     name = key = "sentence-transformers"
     opened = SentenceTransformersCheckpoint
 
-    def recognizes(self, files: Files) -> bool:
+    def recognizes(self, files: checkpoint.Files) -> bool:
         return files.has(_MODULES_FILE)
 
     def names(self, model: Any) -> dict[str, str]:
-        return TRANSFORMERS.for_model(model).names(model)
+        return transformers.TRANSFORMERS.for_model(model).names(model)
 
     def write(self, model: Any, directory: Path, vocabulary: bytes | None) -> None:
         if "AlbertTextEmbedder" not in [cls.__name__ for cls in type(model).__mro__]:
@@ -195,7 +182,7 @@ class SentenceTransformersFormat(CheckpointFormat):
                 "sentence-transformers has models of one vector a text. Received a "
                 f"{type(model).__name__}. Export an AlbertTextEmbedder."
             )
-        TRANSFORMERS.for_model(model).write(model, directory, vocabulary)
+        transformers.TRANSFORMERS.for_model(model).write(model, directory, vocabulary)
         kinds = {"": "Transformer", _POOLING_FOLDER: "Pooling"}
         if model.normalize:
             kinds[_NORMALIZE_FOLDER] = "Normalize"
@@ -220,7 +207,7 @@ class SentenceTransformersFormat(CheckpointFormat):
         (directory / _POOLING_FOLDER).mkdir()
         for name, content in (
             (_MODULES_FILE, modules),
-            (f"{_POOLING_FOLDER}/{CONFIG_FILE}", pooling),
+            (f"{_POOLING_FOLDER}/{checkpoint.CONFIG_FILE}", pooling),
             (_LENGTH_FILE, {"max_seq_length": length, "do_lower_case": False}),
             (_SETTINGS_FILE, settings),
         ):
@@ -230,7 +217,7 @@ class SentenceTransformersFormat(CheckpointFormat):
 
 def _pooling_mode(folder: Path) -> str:
     """Return how the vectors of a text's tokens become one."""
-    path = folder / CONFIG_FILE
+    path = folder / checkpoint.CONFIG_FILE
     config = read_json(path)
     found: Any = config.get("pooling_mode")
     if found is None:

@@ -1,38 +1,192 @@
 """Conversion between transformers' tokenizer files and SentencePiece models."""
 
+import base64
+import binascii
+import functools
 import json
 import math
-from collections.abc import Iterator
+import re
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from keras_albert.conversion.config import wrong_value
-from keras_albert.conversion.normalizers import (
-    Step,
-    charsmap_of_steps,
-    normalizer_steps,
-    replace_string,
-)
 from keras_albert.text.tokenizer import sentencepiece_file as sentencepiece_messages
+from keras_albert.text.tokenizer import text_rules
 from keras_albert.text.tokenizer.sentencepiece_file import (
     MOST_BYTES,
     SPECIAL_TOKENS,
     check_vocabulary,
     parse_vocabulary,
 )
-from keras_albert.text.tokenizer.text_rules import (
-    TextRules,
-    add_text_rules,
-    default_text_rules,
-    retire_digit_comma_pieces,
-    table_normalizer,
-)
+from keras_albert.text.tokenizer.word_piece import added_token, template
 from keras_albert.utils.reading import (
     parse_json,
     read_bytes,
     read_optional_json,
     reading,
 )
+
+Step = dict[str, Any]
+
+_FORMS = ("NFC", "NFD", "NFKC", "NFKD")
+_SPACE_RUNS = " {2,}"
+# What is read of a file: one step may take 0.05 s, and longer texts all memory.
+MAX_STEPS = 256
+MAX_CONTENT = 64
+MAX_GROWTH = 4
+_CODE = re.compile(r"\\x\{([0-9A-F]+)\}")
+_CHARACTER_CLASS = re.compile(r"\[(?:\\x\{[0-9A-F]+\}-?)+\]")
+
+
+@functools.lru_cache(maxsize=8)
+def normalizer_steps(charsmap: bytes) -> list[Step]:
+    """Return the steps that do what a SentencePiece table does."""
+    # They differ where the Unicode version of a client is another, and in characters
+    # that the table keeps and NFKC does not, such as the fullwidth tilde in a table
+    # without text rules.
+    if not charsmap:
+        return []
+    table = text_rules.table_normalizer(charsmap)
+    characters = text_rules.all_characters()
+    values = text_rules.map_keys(table.Normalize, characters)
+    strips = table.Normalize("\u00e9") == "e"
+    steps: list[Step] = [{"type": "NFKD"}] if strips else []
+    for content in ("", " "):
+        found = [c for c, v in zip(characters, values, strict=True) if v == content]
+        steps += _replace_characters(found, content)
+    if table.Normalize("A") == "a":
+        # Lowercase in JavaScript has a second form at the end of a word.
+        steps += [*_replace_characters(["\u03a3"], "\u03c3"), {"type": "Lowercase"}]
+    if table.Normalize("\u1100\u1161") == "\uac00":
+        steps += [{"type": "NFC" if strips else "NFKC"}]
+    keys = [*characters, *text_rules.further_keys(charsmap)]
+    return [
+        *_exceptions(keys, text_rules.map_keys(table.Normalize, keys), steps),
+        *steps,
+    ]
+
+
+def _exceptions(
+    keys: list[str], values: list[str], steps: list[Step]
+) -> Iterator[Step]:
+    """Yield the steps before others that make keys have their values."""
+    rules: dict[str, list[str]] = {}
+    for key, value, found in zip(keys, values, _run(steps, keys), strict=True):
+        # Others know characters that this Python does not.
+        if value != found and all(unicodedata.category(c) != "Cn" for c in key):
+            rules.setdefault(value, []).append(key)
+    after = _run(steps, list(rules))
+    kept = {value for value, found in zip(rules, after, strict=True) if value == found}
+    for value in sorted(kept):
+        for sequence in sorted((k for k in rules[value] if len(k) > 1), key=len):
+            yield replace_string(sequence, value)
+        yield from _replace_characters([k for k in rules[value] if len(k) == 1], value)
+
+
+def charsmap_of_steps(steps: list[Step]) -> bytes:
+    """Return the table that does what steps do, for a SentencePiece model."""
+    # Steps about spaces, which SentencePiece does without a table.
+    runs = {"type": "Replace", "pattern": {"Regex": _SPACE_RUNS}, "content": " "}
+    spaces = ("Strip", "Prepend")
+    steps = [
+        x for x in steps if x["type"] not in spaces and not runs.items() <= x.items()
+    ]
+    if not steps:
+        return b""
+    if len(steps) > MAX_STEPS:
+        raise ValueError(
+            f"it has {len(steps):,} normalizer steps, and {MAX_STEPS} at most are read"
+        )
+    if [step["type"] for step in steps] == ["Precompiled"]:
+        return _decode_charsmap(steps[0])
+    keys = text_rules.all_characters()
+    keys += dict.fromkeys(_sequences(steps, keys))
+    return text_rules.compile_table(text_rules.shorten_table(keys, _run(steps, keys)))
+
+
+def _sequences(steps: list[Step], characters: Iterable[str]) -> Iterator[str]:
+    """Yield the sequences that steps may change in other ways than their characters."""
+    for step in steps:
+        if step["type"] == "Replace" and len(step["pattern"].get("String", "")) > 1:
+            yield step["pattern"]["String"]
+        if step["type"] == "Precompiled":
+            yield from text_rules.further_keys(_decode_charsmap(step))
+    if any(step["type"] in ("NFC", "NFKC") for step in steps):
+        for character in characters:
+            codes = unicodedata.decomposition(character).split()
+            if len(codes) > 1 and codes[0][0] != "<":
+                yield "".join(chr(int(code, 16)) for code in codes)
+            if len(parts := unicodedata.normalize("NFD", character)) > 1:
+                yield parts
+
+
+def _run(steps: list[Step], keys: list[str]) -> list[str]:
+    def run(text: str) -> str:
+        most = MAX_GROWTH * len(text)
+        for step in steps:
+            text = _function(step)(text)
+            if len(text) > most:
+                raise ValueError("its normalizer makes texts several times as long")
+        return text
+
+    return text_rules.map_keys(run, keys)
+
+
+def _function(step: Step) -> Callable[[str], str]:
+    kind = step["type"]
+    if kind in _FORMS:
+        return lambda text: unicodedata.normalize(kind, text)
+    if kind == "Lowercase":
+        return str.lower
+    if kind == "StripAccents":
+        return lambda text: "".join(
+            [c for c in text if unicodedata.category(c)[0] != "M"]
+        )
+    if kind == "Precompiled":
+        table = text_rules.table_normalizer(_decode_charsmap(step))
+        return lambda text: str(table.Normalize(text))
+    if kind == "Replace":
+        content, pattern = step["content"], step["pattern"]
+        if len(content) > MAX_CONTENT:
+            raise ValueError(
+                f"a step writes {len(content):,} characters, not {MAX_CONTENT} at most"
+            )
+        if string := pattern.get("String"):
+            return lambda text: text.replace(string, content)
+        if _CHARACTER_CLASS.fullmatch(pattern.get("Regex", "")):
+            regex = _CODE.sub(lambda code: f"\\U{code[1]:0>8}", pattern["Regex"])
+            return lambda text: re.sub(regex, lambda _: content, text)
+    raise ValueError(f"SentencePiece has no rule for its step {step}")
+
+
+def _decode_charsmap(step: Step) -> bytes:
+    try:
+        return base64.b64decode(step["precompiled_charsmap"], validate=True)
+    except binascii.Error as error:
+        raise ValueError(f"its character table is damaged ({error})") from error
+
+
+def replace_string(string: str, content: str) -> Step:
+    """Return the step that replaces a string."""
+    return {"type": "Replace", "pattern": {"String": string}, "content": content}
+
+
+def _replace_characters(characters: list[str], content: str) -> list[Step]:
+    """Return the step that replaces each of some characters, if there are any."""
+    if not characters:
+        return []
+    codes = np.array(sorted(map(ord, characters)))
+    parts = []
+    for run in np.split(codes, np.flatnonzero(np.diff(codes) > 1) + 1):
+        last = rf"-\x{{{run[-1]:X}}}" if len(run) > 1 else ""
+        parts.append(rf"\x{{{run[0]:X}}}{last}")
+    regex = f"[{''.join(parts)}]"
+    return [{"type": "Replace", "pattern": {"Regex": regex}, "content": content}]
+
 
 TOKENIZER_FILE = "tokenizer.json"
 _CONFIG_FILE = "tokenizer_config.json"
@@ -42,6 +196,9 @@ _LOWERCASES, _KEEPS_ACCENTS = "do_lower_case", "keep_accents"
 
 _SPACE = "\u2581"
 
+_RULES_OF_SPACES = (
+    *("add_dummy_prefix", "remove_extra_whitespaces", "escape_whitespaces"),
+)
 _PIECE = sentencepiece_messages.SentencePiece
 _TRAINER = sentencepiece_messages.TrainerSpec
 
@@ -64,19 +221,24 @@ def vocabulary_from_tokenizer_json(path: Path) -> bytes:
             raise ValueError("its model is not a Unigram")
         model = _model_proto(unigram["vocab"], unigram.get("unk_id"))
         steps = list(_steps(found.get("normalizer")))
+        charsmap = charsmap_of_steps(steps)
+        # Not a name of SentencePiece: the rules are known and complete. Its defaults
+        # of spaces are set.
         model.normalizer_spec.CopyFrom(
             sentencepiece_messages.NormalizerSpec(
-                # Not a name of SentencePiece: the rules are known and complete.
                 name="tokenizer_json",
-                precompiled_charsmap=charsmap_of_steps(steps),
-                add_dummy_prefix=True,
-                remove_extra_whitespaces=True,
-                escape_whitespaces=True,
+                precompiled_charsmap=charsmap,
+                **dict.fromkeys(_RULES_OF_SPACES, True),
             )
         )
-        _compare_rules(path, model.normalizer_spec.precompiled_charsmap)
-        _guard_symbols(model, found.get("added_tokens") or [])
-        retire_digit_comma_pieces(model)
+        _compare_rules(path, charsmap)
+        # Added tokens, which are split off first, are user-defined symbols.
+        added = found.get("added_tokens") or []
+        symbols = {token["content"] for token in added if not token["special"]}
+        for piece in model.pieces:
+            if piece.piece in symbols and piece.type == _PIECE.NORMAL:
+                piece.type = _PIECE.USER_DEFINED
+        text_rules.retire_digit_comma_pieces(model)
         return check_vocabulary(bytes(model.SerializeToString()))
 
 
@@ -84,11 +246,11 @@ def add_stated_rules(proto: bytes, directory: Path) -> bytes:
     """Add the text rules of `tokenizer_config.json` to a `spiece.model` beside it."""
     path = directory / _CONFIG_FILE
     stated = _stated_rules(path)
-    rules = TextRules(**stated)
-    if not stated or rules == default_text_rules(proto):
+    rules = text_rules.TextRules(**stated)
+    if not stated or rules == text_rules.default_text_rules(proto):
         return proto
     with reading(path):
-        return add_text_rules(proto, rules)
+        return text_rules.add_text_rules(proto, rules)
 
 
 def _stated_rules(path: Path) -> dict[str, bool]:
@@ -105,8 +267,7 @@ def _stated_rules(path: Path) -> dict[str, bool]:
 
 
 def _compare_rules(path: Path, charsmap: bytes) -> None:
-    """Raise if `tokenizer_config.json` has other rules than a `tokenizer.json`."""
-    table = table_normalizer(charsmap)
+    table = text_rules.table_normalizer(charsmap)
     found = {"lowercase": table.Normalize("A") == "a"}
     found["strip_accents"] = table.Normalize("\u00e9") == "e"
     beside = path.with_name(_CONFIG_FILE)
@@ -128,16 +289,9 @@ def _model_proto(vocab: list[tuple[str, float]], unk_id: int | None) -> Any:
         elif piece in SPECIAL_TOKENS:
             kind = _PIECE.CONTROL
         model.pieces.add(piece=piece, score=float(score), type=kind)
-    model.trainer_spec.CopyFrom(
-        _TRAINER(
-            model_type=_TRAINER.UNIGRAM,
-            vocab_size=len(vocab),
-            pad_id=0,
-            unk_id=1,
-            bos_id=-1,
-            eos_id=-1,
-        )
-    )
+    ids = {"pad_id": 0, "unk_id": 1, "bos_id": -1, "eos_id": -1}
+    kind = _TRAINER.UNIGRAM
+    model.trainer_spec.CopyFrom(_TRAINER(model_type=kind, vocab_size=len(vocab), **ids))
     return model
 
 
@@ -152,29 +306,21 @@ def _steps(normalizer: Any) -> Iterator[Step]:
         yield normalizer
 
 
-def _guard_symbols(model: Any, added_tokens: list[dict[str, Any]]) -> None:
-    """Mark added tokens, which are split off first, as user-defined symbols."""
-    symbols = {token["content"] for token in added_tokens if not token["special"]}
-    for piece in model.pieces:
-        if piece.piece in symbols and piece.type == _PIECE.NORMAL:
-            piece.type = _PIECE.USER_DEFINED
-
-
 def write_tokenizer_files(directory: Path, proto: bytes, max_length: int) -> None:
-    """Write `tokenizer.json` and `tokenizer_config.json`.
-
-    transformers' conversion of a `spiece.model` starts a new word after each quotation
-    mark or hyphen; with these files, transformers and transformers.js tokenize as
-    SentencePiece does. A special token that is written in a text is one there.
-    """
+    """Write `tokenizer.json` and `tokenizer_config.json`."""
+    # With them, transformers and transformers.js tokenize as SentencePiece does; a
+    # special token that is written in a text is one there.
+    ids = {token: index for index, token in enumerate(SPECIAL_TOKENS)}
     tokenizer = {
         "version": "1.0",
         "truncation": None,
         "padding": None,
+        # The mask includes the preceding space, as the word that it replaces would.
         "added_tokens": [
-            _added_token(index, token) for index, token in enumerate(SPECIAL_TOKENS)
+            added_token(index, token) | {"lstrip": index == ids["[MASK]"]}
+            for token, index in ids.items()
         ],
-        "post_processor": _template(),
+        "post_processor": template("[CLS]", "[SEP]", ids),
         **_unigram(parse_vocabulary(proto)),
     }
     config = {
@@ -281,39 +427,3 @@ def _split_score(text: str, scores: dict[str, float], unknown: float) -> float:
             )
         )
     return best[-1]
-
-
-def _added_token(index: int, content: str) -> dict[str, Any]:
-    return {
-        "id": index,
-        "content": content,
-        "single_word": False,
-        # The mask includes the preceding space, as the word that it replaces would.
-        "lstrip": content == "[MASK]",
-        "rstrip": False,
-        "normalized": False,
-        "special": True,
-    }
-
-
-def _template() -> dict[str, Any]:
-    def special(token: str, segment: int) -> dict[str, Any]:
-        return {"SpecialToken": {"id": token, "type_id": segment}}
-
-    def text(name: str, segment: int) -> dict[str, Any]:
-        return {"Sequence": {"id": name, "type_id": segment}}
-
-    first = [special("[CLS]", 0), text("A", 0), special("[SEP]", 0)]
-    return {
-        "type": "TemplateProcessing",
-        "single": first,
-        "pair": [*first, text("B", 1), special("[SEP]", 1)],
-        "special_tokens": {
-            token: {
-                "id": token,
-                "ids": [SPECIAL_TOKENS.index(token)],
-                "tokens": [token],
-            }
-            for token in ("[CLS]", "[SEP]")
-        },
-    }

@@ -9,6 +9,7 @@ from typing import Any
 import keras
 import numpy as np
 
+from keras_albert.conversion import tokenizer_json, weight_files
 from keras_albert.conversion.config import (
     backbone_arguments,
     backbone_config,
@@ -18,11 +19,6 @@ from keras_albert.conversion.config import (
     read_rate,
     wrong_value,
 )
-from keras_albert.conversion.tokenizer_json import (
-    add_stated_rules,
-    vocabulary_from_tokenizer_json,
-    write_tokenizer_files,
-)
 from keras_albert.conversion.transformers_names import (
     ALBERT,
     BERT,
@@ -31,34 +27,22 @@ from keras_albert.conversion.transformers_names import (
     READ,
     Architecture,
 )
-from keras_albert.conversion.weight_files import (
-    StoredTensor,
-    safetensors_of,
-    stored_weights,
-    write_safetensors,
-)
 from keras_albert.conversion.weight_map import (
     Array,
     Head,
+    WeightMapCheckpoint,
+    WeightMapFormat,
     backbone_of,
     check_head_epsilon,
 )
-from keras_albert.conversion.weight_map_format import (
-    WeightMapCheckpoint,
-    WeightMapFormat,
-)
 from keras_albert.presets.checkpoint import CONFIG_FILE, CheckpointFormat, Files
 from keras_albert.tasks.base.other_backbone import merge_adapters
+from keras_albert.text.tokenizer import word_piece
 from keras_albert.text.tokenizer.read_word_piece import (
     holds_word_piece,
     read_word_piece,
 )
 from keras_albert.text.tokenizer.vocabularies import open_vocabulary
-from keras_albert.text.tokenizer.word_piece import (
-    is_word_piece,
-    parse_word_piece,
-    transformers_config,
-)
 
 _VOCABULARY_FILE = "spiece.model"
 _TOKENIZER_FILE = "tokenizer.json"
@@ -125,7 +109,7 @@ class TransformersCheckpoint(WeightMapCheckpoint):
     def task_name(self) -> str | None:
         found = set(self._classes()) - {self.weight_map.base_class}
         heads = [head for head in self.weight_map.heads if head.foreign in found]
-        if not heads and not found and not self._classes():
+        if not self._classes():
             stored = self._tensors
             heads = [
                 head
@@ -161,7 +145,16 @@ class TransformersCheckpoint(WeightMapCheckpoint):
         head = next((head for head in self.weight_map.heads if head.task in ours), None)
         if head and set(_LABELLED) & set(ours) and self.has_head(head):
             count, labels = read_labels(config, source)
-            self._check_outputs(head, count)
+            # Before a head is built.
+            for each in head.mappings:
+                stored = self._tensors.get(each.name)
+                if stored is not None and stored.shape[:1] != (count,):
+                    raise ValueError(
+                        f"{source} has {count:,} classes, but {each.name} has the "
+                        f"shape {stored.shape} instead of "
+                        f"{(count, *stored.shape[1:])}. Use a checkpoint whose files "
+                        "belong together."
+                    )
             arguments |= {"num_classes": count, "labels": labels}
             if "AlbertClassifier" in ours and config.get("problem_type") == _SETS:
                 arguments["activation"] = "sigmoid"
@@ -169,16 +162,15 @@ class TransformersCheckpoint(WeightMapCheckpoint):
 
     def has_head(self, head: Head) -> bool:
         found = self._classes()
-        named_alike = any(
-            each.name.startswith(_AMBIGUOUS_PREFIX) for each in head.mappings
-        )
+        names = [each.name for each in head.mappings]
+        named_alike = any(name.startswith(_AMBIGUOUS_PREFIX) for name in names)
         return not (named_alike and found) or head.foreign in found
 
     def read_tensors(self, wanted: Callable[[str], bool]) -> dict[str, Array]:
         found = self._tensors
         if not found:
             # There are no files; this raises an error that names the expected ones.
-            found = safetensors_of(self.directory)
+            found = weight_files.safetensors_of(self.directory)
         tensors = {name: found[name].read() for name in found if wanted(name)}
         if segments := self.weight_map.segments:
             sizes = self.backbone_arguments()
@@ -187,11 +179,13 @@ class TransformersCheckpoint(WeightMapCheckpoint):
         return _untied(tensors, self.weight_map.tied, self.directory)
 
     @cached_property
-    def _tensors(self) -> dict[str, StoredTensor]:
-        """Return the stored tensors, by the names of the mappings."""
-        tensors: dict[str, StoredTensor] = {}
-        for name, tensor in self.files.read(stored_weights).items():
-            full = self._full(name)
+    def _tensors(self) -> dict[str, weight_files.StoredTensor]:
+        tensors: dict[str, weight_files.StoredTensor] = {}
+        begins = (self.weight_map.prefix, *self.weight_map.head_prefixes)
+        for name, tensor in self.files.read(weight_files.stored_weights).items():
+            # In a model with a head.
+            is_bare = name.startswith(_BARE) and not name.startswith(begins)
+            full = self.weight_map.prefix + name if is_bare else name
             if full in tensors:
                 bare = full.removeprefix(self.weight_map.prefix)
                 raise ValueError(
@@ -205,34 +199,15 @@ class TransformersCheckpoint(WeightMapCheckpoint):
             tensors.pop(f"{self.weight_map.prefix}embeddings.{name}", None)
         return tensors
 
-    def _full(self, name: str) -> str:
-        """Return the name of a tensor in a model with a head."""
-        begins = (self.weight_map.prefix, *self.weight_map.head_prefixes)
-        is_bare = name.startswith(_BARE) and not name.startswith(begins)
-        return self.weight_map.prefix + name if is_bare else name
-
-    def _check_outputs(self, head: Head, count: int) -> None:
-        """Check the number of classes in a config before a head is built."""
-        stored = self._tensors
-        for each in head.mappings:
-            shape = stored[each.name].shape if each.name in stored else (count,)
-            if shape[:1] != (count,):
-                raise ValueError(
-                    f"{self.directory / CONFIG_FILE} has {count:,} classes, but "
-                    f"{each.name} "
-                    f"has the shape {shape} instead of {(count, *shape[1:])}. Use a "
-                    "checkpoint whose files belong together."
-                )
-
     def read_vocabulary(self) -> bytes:
         path = self.find_vocabulary()
         if path is not None and path.name == _VOCABULARY_FILE:
             vocabulary = super().read_vocabulary()
-            vocabulary = add_stated_rules(vocabulary, self.directory)
+            vocabulary = tokenizer_json.add_stated_rules(vocabulary, self.directory)
         elif holds_word_piece(self.directory):
             vocabulary = read_word_piece(self.directory)
         elif path is not None:
-            vocabulary = vocabulary_from_tokenizer_json(path)
+            vocabulary = tokenizer_json.vocabulary_from_tokenizer_json(path)
         else:
             vocabulary = super().read_vocabulary()
         self._check_padding(vocabulary)
@@ -256,10 +231,8 @@ class TransformersCheckpoint(WeightMapCheckpoint):
         if found is None:
             return []
         if not (isinstance(found, list) and all(isinstance(x, str) for x in found)):
-            expected = "a list of names of classes"
-            raise wrong_value(
-                self.directory / CONFIG_FILE, "architectures", found, expected
-            )
+            path, expected = self.directory / CONFIG_FILE, "a list of names of classes"
+            raise wrong_value(path, "architectures", found, expected)
         return found
 
 
@@ -283,12 +256,10 @@ class TransformersFormat(WeightMapFormat):
         refuse_other_models(files)
 
     def for_model(self, model: Any) -> CheckpointFormat:
-        """Return the format of the architecture that a model has.
-
-        That of the files that it was loaded from; or BERT, ELECTRA or DistilBERT if
-        its dials and its pooler are theirs; or ALBERT. A format of another
-        architecture than ALBERT was chosen, and returns itself.
-        """
+        """Return the format of the architecture that a model has."""
+        # That of the files that it was loaded from; or BERT, ELECTRA or DistilBERT if
+        # its dials and its pooler are theirs; or ALBERT. A format of another
+        # architecture than ALBERT was chosen.
         if self.weight_map is not ALBERT:
             return self
         backbone = backbone_of(model)
@@ -309,13 +280,18 @@ class TransformersFormat(WeightMapFormat):
             return True
         own_layers = backbone.num_groups == backbone.num_layers
         are_equal = backbone.embedding_dim == backbone.hidden_dim
+        if self.weight_map is DISTILBERT:
+            # It has no use of segments.
+            table = backbone.embedding.segment_embedding.embeddings
+            has_segments = np.any(keras.ops.convert_to_numpy(table))
+            if has_segments or backbone.layer_norm_epsilon != _LAYER_NORM_EPSILON:
+                return False
         projects = backbone.embedding.projection is not None
         return bool(
             own_layers
             and backbone.num_inner_repetitions == 1
             and (are_equal or self.weight_map is ELECTRA)
             and projects != are_equal
-            and (self.weight_map is not DISTILBERT or _is_distilbert(backbone))
         )
 
     def dump(self, model: keras.Model) -> dict[str, Array]:
@@ -334,35 +310,37 @@ class TransformersFormat(WeightMapFormat):
                 for name, value in tensors.items()
             }
         words = None
-        if vocabulary is not None and is_word_piece(vocabulary):
+        if vocabulary is not None and word_piece.is_word_piece(vocabulary):
             words = open_vocabulary(vocabulary)
-            roles = {"pad": "pad", "bos": "cls", "eos": "sep"}
-            config |= {
-                f"{name}_token_id": words.ids[words.special_tokens[f"{role}_token"]]
-                for name, role in roles.items()
-                if f"{name}_token_id" in config
-            }
+            for name, role in (("pad", "pad"), ("bos", "cls"), ("eos", "sep")):
+                if (key := f"{name}_token_id") in config:
+                    config[key] = words.ids[words.special_tokens[f"{role}_token"]]
         text = json.dumps(config, indent=2, sort_keys=True)
         (directory / CONFIG_FILE).write_text(f"{text}\n", encoding="utf-8")
-        write_safetensors(directory, tensors)
+        weight_files.write_safetensors(directory, tensors)
         length = backbone_of(model).max_sequence_length
         if words is not None:
             (directory / words.file_name).write_bytes(words.contents())
             (directory / _TOKENIZER_FILE).write_bytes(words.proto)
-            rules = parse_word_piece(words.proto).rules
-            text = json.dumps(transformers_config(rules, length), indent=2)
+            rules = word_piece.parse_word_piece(words.proto).rules
+            text = json.dumps(word_piece.transformers_config(rules, length), indent=2)
             (directory / _TOKENIZER_CONFIG_FILE).write_text(text, encoding="utf-8")
         elif vocabulary is not None:
             (directory / _VOCABULARY_FILE).write_bytes(vocabulary)
-            write_tokenizer_files(directory, vocabulary, length)
+            tokenizer_json.write_tokenizer_files(directory, vocabulary, length)
 
     def config(self, model: keras.Model) -> dict[str, Any]:
         """Translate a model's arguments to transformers' config."""
         backbone, head = backbone_of(model), self.head_for(model)
         if not self.fits(backbone):
+            names = (
+                *("num_layers", "num_groups", "num_inner_repetitions"),
+                *("embedding_dim", "hidden_dim", "use_embedding_projection"),
+            )
+            sizes = ", ".join(f"{name}={getattr(backbone, name)}" for name in names)
             raise ValueError(
                 f"The model does not have the sizes of {self.weight_map.model_type!r}: "
-                f"{_sizes(backbone)}. Export it with model_type='albert'."
+                f"{sizes}. Export it with model_type='albert'."
             )
         check_head_epsilon(model, "transformers")
         _check_groups(backbone.num_layers, backbone.num_groups)
@@ -380,18 +358,23 @@ class TransformersFormat(WeightMapFormat):
         if head.task in _LABELLED:
             config |= label_config(model.num_classes, model.labels)
         if head.task == "AlbertClassifier":
-            _check_activation(model)
+            plain = keras.activations.linear, keras.activations.softmax
+            if model.activation not in plain and not model.is_multi_label:
+                raise ValueError(
+                    "transformers' classifier returns logits, to which softmax or, for "
+                    "several labels, sigmoid can be applied. Received a classifier "
+                    f"with activation={model.activation!r}. Save it as a preset of "
+                    "keras_albert instead."
+                )
             kind = _SETS if model.is_multi_label else "single_label_classification"
             config["problem_type"] = "regression" if model.is_regression else kind
         return config
 
 
 def find_model_type(files: Files) -> str | None:
-    """Return the `model_type` of a model's files.
-
-    A config without one, and a config of BERT with ALBERT's keys, do not say what the
-    weights are; then their names do.
-    """
+    """Return the `model_type` of a model's files."""
+    # A config without one, and a config of BERT with ALBERT's keys, do not say what the
+    # weights are; then their names do.
     config = files.json(CONFIG_FILE)
     if "registered_name" in config:
         return None
@@ -400,7 +383,7 @@ def find_model_type(files: Files) -> str | None:
         {"embedding_size", "num_hidden_groups"} & set(config)
     )
     if is_mixed or (stated is None and {"hidden_size", "dim"} & set(config)):
-        stated = _type_of(files.read(stored_weights)) or stated
+        stated = _type_of(files.read(weight_files.stored_weights)) or stated
     return stated if isinstance(stated, str) else None
 
 
@@ -433,33 +416,6 @@ def _check_groups(num_layers: int, num_groups: int) -> None:
     per_group = num_layers / num_groups
     check_groups(
         num_layers, num_groups, lambda layer: int(layer / per_group), "transformers"
-    )
-
-
-def _check_activation(model: Any) -> None:
-    plain = model.activation in (keras.activations.linear, keras.activations.softmax)
-    if not plain and not model.is_multi_label:
-        raise ValueError(
-            "transformers' classifier returns logits, to which softmax or, for "
-            "several labels, sigmoid can be applied. Received a classifier with "
-            f"activation={model.activation!r}. Save it as a preset of keras_albert "
-            "instead."
-        )
-
-
-def _sizes(backbone: Any) -> str:
-    names = (
-        *("num_layers", "num_groups", "num_inner_repetitions"),
-        *("embedding_dim", "hidden_dim", "use_embedding_projection"),
-    )
-    return ", ".join(f"{name}={getattr(backbone, name)}" for name in names)
-
-
-def _is_distilbert(backbone: Any) -> bool:
-    """Return whether a backbone without a projection has no use of segments."""
-    segments = backbone.embedding.segment_embedding.embeddings
-    return backbone.layer_norm_epsilon == _LAYER_NORM_EPSILON and not np.any(
-        keras.ops.convert_to_numpy(segments)
     )
 
 

@@ -82,28 +82,20 @@ def _heads(
     """Return the heads of an architecture, of which `others` may differ, by task."""
     classifier = (_dense("logits", "classifier"),)
     spans = (_dense("span_logits", "qa_outputs"),)
+    choices = (_dense("score", "classifier"),)
     found = [
         Head("AlbertBackbone", f"{kind}Model", has_pooler=has_pooler),
         Head("AlbertTextEmbedder", f"{kind}Model", has_pooler=has_pooler),
         Head("AlbertMaskedLM", f"{kind}ForMaskedLM", (masked_lm,), has_pooler=False),
         Head("AlbertClassifier", f"{kind}ForSequenceClassification", classifier),
-        Head(
-            "AlbertTokenClassifier",
-            f"{kind}ForTokenClassification",
-            classifier,
-            has_pooler=False,
+        *(
+            Head(f"Albert{task}", f"{kind}For{foreign}", parts, has_pooler=False)
+            for task, foreign, parts in (
+                ("TokenClassifier", "TokenClassification", classifier),
+                ("QuestionAnswerer", "QuestionAnswering", spans),
+            )
         ),
-        Head(
-            "AlbertQuestionAnswerer",
-            f"{kind}ForQuestionAnswering",
-            spans,
-            has_pooler=False,
-        ),
-        Head(
-            "AlbertMultipleChoice",
-            f"{kind}ForMultipleChoice",
-            (_dense("score", "classifier"),),
-        ),
+        Head("AlbertMultipleChoice", f"{kind}ForMultipleChoice", choices),
     ]
     return tuple(others.pop(head.task, head) for head in found) + tuple(others.values())
 

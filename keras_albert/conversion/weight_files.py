@@ -49,11 +49,6 @@ _TORCH_NAMES = {
 _STREAM_PROGRAMS = 5
 _LONGEST_PROGRAM = 2**22
 
-# The former names of a normalization's weights.
-_FORMER = {
-    ".LayerNorm.gamma": ".LayerNorm.weight",
-    ".LayerNorm.beta": ".LayerNorm.bias",
-}
 # TensorFlow's kinds of weights, and PyTorch's.
 _H5_KINDS = {
     "kernel": "weight",
@@ -66,12 +61,7 @@ _H5_UNUSED, _H5_USED = "predictions.bias", "predictions.decoder.bias"
 
 
 class StoredTensor(NamedTuple):
-    """A tensor that a file has been checked to contain.
-
-    Attributes:
-        shape: Tuple of int.
-        read: Callable without arguments. Returns the NumPy array.
-    """
+    """A tensor that a file has been checked to contain."""
 
     shape: tuple[int, ...]
     read: Callable[[], npt.NDArray[Any]]
@@ -89,15 +79,11 @@ def stored_weights(directory: Path) -> Tensors:
         found = _read_shards(directory, TORCH_FILE, _read_torch)
     elif (directory / H5_FILE).is_file():
         found = _read_h5(directory / H5_FILE)
-    tensors = {}
-    for name, tensor in found.items():
-        for former, present in _FORMER.items():
-            if name.endswith(former):
-                tensors[name.removesuffix(former) + present] = tensor
-                break
-        else:
-            tensors[name] = tensor
-    return tensors
+    # The former names of a normalization's weights.
+    return {
+        re.sub(r"(?<=\.LayerNorm\.)(gamma|beta)$", lambda x: _H5_KINDS[x[0]], name): x
+        for name, x in found.items()
+    }
 
 
 def safetensors_of(directory: Path) -> Tensors:
@@ -264,10 +250,8 @@ def _check_zip(file: IO[bytes], size: int) -> int:
 
 
 def _check_pickle(file: Any, most: int | None) -> None:
-    """Raise if a pickle names anything but tensors, or a number above `most`.
-
-    PyTorch itself also allows `bytearray(n)` and `Tensor(n)`, of any size.
-    """
+    """Raise if a pickle names anything but tensors, or a number above `most`."""
+    # PyTorch itself also allows `bytearray(n)` and `Tensor(n)`, of any size.
     for opcode, argument, position in pickletools.genops(file):
         if (position or 0) > _LONGEST_PROGRAM:
             raise ValueError("its pickle is too long")
@@ -280,10 +264,15 @@ def _check_pickle(file: Any, most: int | None) -> None:
 
 
 def _read_h5(path: Path) -> Tensors:
-    """Return the tensors of a former TensorFlow class, by PyTorch's names.
+    """Return the tensors of a former TensorFlow class, by PyTorch's names."""
+    # Source: `modeling_tf_pytorch_utils.py` of transformers 4.
+    import h5py  # noqa: PLC0415  (comes with Keras; rarely needed at import)
 
-    Source: `modeling_tf_pytorch_utils.py` of transformers 4.
-    """
+    def read(place: str, turned: bool) -> npt.NDArray[Any]:
+        with reading(path), h5py.File(path) as file:
+            values = np.asarray(file[place])
+        return values.T if turned else values
+
     arrays = named_arrays(path)
     tensors: Tensors = {}
     with reading(path):
@@ -297,18 +286,7 @@ def _read_h5(path: Path) -> Tensors:
                 name = re.sub(r"^[^.]*___", "", name.replace("_._", "."))
                 turned = kind == "kernel"
                 shape = array.shape[::-1] if turned else array.shape
-                tensors[name] = StoredTensor(shape, _h5_reader(path, place, turned))
+                tensors[name] = StoredTensor(shape, partial(read, place, turned))
     if _H5_USED in tensors:
         tensors[_H5_UNUSED] = tensors.pop(_H5_USED)
     return tensors
-
-
-def _h5_reader(path: Path, place: str, turned: bool) -> Callable[[], npt.NDArray[Any]]:
-    import h5py  # noqa: PLC0415  (comes with Keras; rarely needed at import)
-
-    def read() -> npt.NDArray[Any]:
-        with reading(path), h5py.File(path) as file:
-            values = np.asarray(file[place])
-        return values.T if turned else values
-
-    return read

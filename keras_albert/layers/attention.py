@@ -84,16 +84,14 @@ def merge_masks(
     padding_mask: Tensor | None, attention_mask: Tensor | None
 ) -> Tensor | None:
     """Merge both masks into one for all layers, `None` if nothing is masked."""
-    masks = []
+    mask = None
     if padding_mask is not None:
-        mask = ops.cast(padding_mask, "bool")
-        masks.append(ops.expand_dims(mask, (1, 2)))
-    if attention_mask is not None:
-        mask = ops.cast(attention_mask, "bool")
-        masks.append(ops.expand_dims(mask, 1) if len(mask.shape) == 3 else mask)
-    if len(masks) == 2:
-        return ops.logical_and(*masks)
-    return masks[0] if masks else None
+        mask = ops.expand_dims(ops.cast(padding_mask, "bool"), (1, 2))
+    if attention_mask is None:
+        return mask
+    other = ops.cast(attention_mask, "bool")
+    other = ops.expand_dims(other, 1) if len(other.shape) == 3 else other
+    return other if mask is None else ops.logical_and(mask, other)
 
 
 # Inputs of a batch whose texts share rows, in addition to its ids.

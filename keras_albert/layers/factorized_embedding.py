@@ -85,42 +85,37 @@ class FactorizedEmbedding(keras.layers.Layer):
         self.use_projection = use_projection
         self.seed = seed
         seeds = derive_seeds(seed, 5)
+        policy: Any = {"dtype": self.dtype_policy}
         self.token_embedding = keras.layers.ReversibleEmbedding(
-            vocabulary_size,
-            embedding_dim,
+            *(vocabulary_size, embedding_dim),
             embeddings_initializer=albert_initializer(next(seeds)),
             # The head of a masked LM multiplies in the compute dtype, as other layers
             # do; without this, in float32 under mixed precision.
             reverse_dtype=self.compute_dtype,
-            dtype=self.dtype_policy,
             name="token_embedding",
+            **policy,
         )
+        initializer = albert_initializer(next(seeds))
         self.position_embedding = keras_hub.layers.PositionEmbedding(
-            max_sequence_length,
-            initializer=albert_initializer(next(seeds)),
-            dtype=self.dtype_policy,
-            name="position_embedding",
+            max_sequence_length, initializer, name="position_embedding", **policy
         )
+        initializer = albert_initializer(next(seeds))
         self.segment_embedding = keras.layers.Embedding(
-            num_segments,
-            embedding_dim,
-            embeddings_initializer=albert_initializer(next(seeds)),
-            dtype=self.dtype_policy,
+            *(num_segments, embedding_dim, initializer),
             name="segment_embedding",
+            **policy,
         )
         self.layer_norm = keras.layers.LayerNormalization(
-            epsilon=layer_norm_epsilon, dtype=self.dtype_policy, name="layer_norm"
+            epsilon=layer_norm_epsilon, name="layer_norm", **policy
         )
         self.dropout_layer = keras.layers.Dropout(
-            dropout, seed=next(seeds), dtype=self.dtype_policy, name="dropout"
+            dropout, seed=next(seeds), name="dropout", **policy
         )
         self.projection = None
         if use_projection:
+            initializer = albert_initializer(next(seeds))
             self.projection = keras.layers.Dense(
-                hidden_dim,
-                kernel_initializer=albert_initializer(next(seeds)),
-                dtype=self.dtype_policy,
-                name="projection",
+                hidden_dim, kernel_initializer=initializer, name="projection", **policy
             )
 
     def build(self, input_shape: tuple[int | None, ...]) -> None:

@@ -13,12 +13,7 @@ from keras_albert.layers.run_layers import (
     serialize_activation,
 )
 from keras_albert.types import Activation, DType, Tensor
-from keras_albert.utils.arguments import (
-    check_epsilon,
-    check_positive,
-    check_rates,
-    refuse_unknown,
-)
+from keras_albert.utils import arguments
 
 
 def gather_tokens(x: Tensor, positions: Tensor) -> Tensor:
@@ -71,7 +66,7 @@ class MaskedPooling(keras.layers.Layer):
                 "`inverse_frequency` must be above 0, or `None`. Received: "
                 f"inverse_frequency={inverse_frequency}"
             )
-        refuse_unknown(type(self), kwargs)
+        arguments.refuse_unknown(type(self), kwargs)
         super().__init__(**kwargs)
         self.mode = mode
         self.inverse_frequency = inverse_frequency
@@ -97,11 +92,9 @@ class MaskedPooling(keras.layers.Layer):
         if self.mode == "max":
             return ops.max(ops.where(mask, sequence, -1e9), axis=1)
         weights = ops.cast(mask, sequence.dtype)
-        if self.inverse_frequency is not None:
+        if (a := self.inverse_frequency) is not None:
             found = ops.take(self.token_probabilities, token_ids, axis=0)
-            found = ops.divide(
-                self.inverse_frequency, ops.add(found, self.inverse_frequency)
-            )
+            found = ops.divide(a, ops.add(found, a))
             weights = ops.multiply(weights, ops.expand_dims(found, -1))
         return _weighted_mean(sequence, mask, weights)
 
@@ -154,9 +147,9 @@ class MaskedLMHead(keras.layers.Layer):
         dtype: DType = None,
         **kwargs: Any,
     ) -> None:
-        refuse_unknown(type(self), kwargs)
+        arguments.refuse_unknown(type(self), kwargs)
         super().__init__(dtype=dtype, **kwargs)
-        check_epsilon(layer_norm_epsilon)
+        arguments.check_epsilon(layer_norm_epsilon)
         self.token_embedding = token_embedding
         self.activation = activation
         self.layer_norm_epsilon = layer_norm_epsilon
@@ -203,9 +196,8 @@ class MaskedLMHead(keras.layers.Layer):
         Returns:
             float32 tensor `(batch, slots or length, vocabulary_size)`: logits.
         """
-        x = inputs
-        if mask_positions is not None:
-            x = gather_tokens(x, mask_positions)
+        gathers = mask_positions is not None
+        x = gather_tokens(inputs, mask_positions) if gathers else inputs
         x = self.layer_norm(run_layer(self.transform, x))
         scores = run_layer(self.token_embedding, x, reverse=True)
         return ops.cast(scores, "float32") + self.output_bias
@@ -242,8 +234,7 @@ class ChoicesToRows(keras.layers.Layer):
     def call(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
         """Reshape each `(questions, choices, length)` to `(rows, length)`."""
         rows = {
-            name: ops.reshape(ids, (-1, ops.shape(ids)[-1]))
-            for name, ids in inputs.items()
+            name: ops.reshape(x, (-1, ops.shape(x)[-1])) for name, x in inputs.items()
         }
         mask = rows["padding_mask"]
         is_empty = ops.equal(ops.max(mask, axis=-1, keepdims=True), 0)
@@ -317,31 +308,29 @@ class ConditionalSpanHead(keras.layers.Layer):
         dtype: DType = None,
         **kwargs: Any,
     ) -> None:
-        refuse_unknown(type(self), kwargs)
+        arguments.refuse_unknown(type(self), kwargs)
         super().__init__(dtype=dtype, **kwargs)
-        check_rates(dropout=dropout)
-        check_epsilon(layer_norm_epsilon)
+        arguments.check_rates(dropout=dropout)
+        arguments.check_epsilon(layer_norm_epsilon)
         self.dropout = dropout
         self.layer_norm_epsilon = layer_norm_epsilon
 
     def build(self, input_shape: tuple[Any, ...]) -> None:
         """Create the weights for inputs `(batch, length, width)`."""
         width = input_shape[-1]
+        policy: Any = {"dtype": self.dtype_policy}
+        epsilon = self.layer_norm_epsilon
         self.start = _dense(1, "start", dtype="float32")
-        self.end_dense = _dense(
-            width, "end_dense", activation="tanh", dtype=self.dtype_policy
-        )
+        self.end_dense = _dense(width, "end_dense", activation="tanh", **policy)
         self.end_layer_norm = keras.layers.LayerNormalization(
-            epsilon=self.layer_norm_epsilon,
-            dtype=self.dtype_policy,
-            name="end_layer_norm",
+            epsilon=epsilon, name="end_layer_norm", **policy
         )
         self.end = _dense(1, "end", dtype="float32")
         self.answerability_dense = _dense(
-            width, "answerability_dense", activation="tanh", dtype=self.dtype_policy
+            width, "answerability_dense", activation="tanh", **policy
         )
         self.answerability_dropout = keras.layers.Dropout(
-            self.dropout, dtype=self.dtype_policy, name="answerability_dropout"
+            self.dropout, name="answerability_dropout", **policy
         )
         self.answerability = _dense(1, "answerability", use_bias=False, dtype="float32")
         for layer in (self.start, self.end, self.answerability):
@@ -491,9 +480,9 @@ class ExitHeads(keras.layers.Layer):
         dtype: Any = None,
         **kwargs: Any,
     ) -> None:
-        refuse_unknown(type(self), kwargs)
+        arguments.refuse_unknown(type(self), kwargs)
         super().__init__(dtype=dtype, **kwargs)
-        check_positive(num_exits=num_exits, units=units)
+        arguments.check_positive(num_exits=num_exits, units=units)
         self.num_exits = num_exits
         self.units = units
         self.activation = keras.activations.get(activation)
@@ -517,9 +506,7 @@ class ExitHeads(keras.layers.Layer):
             kernel, bias = self.kernel[:layers], self.bias[:layers]
             outputs = ops.einsum("beh,ehc->bec", inputs, kernel)
         else:
-            kernel, bias = (
-                ops.take(weights, exit, axis=0) for weights in (self.kernel, self.bias)
-            )
+            kernel, bias = (ops.take(x, exit, axis=0) for x in (self.kernel, self.bias))
             outputs = ops.matmul(inputs, kernel)
         activated: Tensor = self.activation(outputs + bias)
         return activated

@@ -46,9 +46,7 @@ class LayerAdapters(keras.layers.Layer):
             )
 
         for name, rows, columns in (
-            ("query", width, width),
-            ("key", width, width),
-            ("value", width, width),
+            *((name, width, width) for name in ("query", "key", "value")),
             ("attention_output", width, width),
             ("feedforward_intermediate", width, intermediate_dim),
             ("feedforward_output", intermediate_dim, width),
@@ -120,10 +118,12 @@ class LayerAdapters(keras.layers.Layer):
         self, values: list[Any], number: Any
     ) -> tuple[dict[str, tuple[Any, Any]], dict[tuple[str, str], Any]]:
         """Return the matrices by dense layer, and the vectors by layer and variable."""
-        own = {
-            name: _at(value, number)
-            for name, value in zip(self._names, values, strict=True)
-        }
+        if keras.config.backend() == "torch" and not isinstance(number, int):
+            # An index that is a tensor would be read on the host.
+            rows = [ops.take(each, number, axis=0) for each in values]
+        else:
+            rows = [each[number] for each in values]
+        own = dict(zip(self._names, rows, strict=True))
         factors: dict[str, tuple[Any, Any]] = {}
         vectors: dict[tuple[str, str], Any] = {}
         for name, value in own.items():
@@ -133,13 +133,6 @@ class LayerAdapters(keras.layers.Layer):
             elif kind != "b":
                 vectors[layer, kind] = value
         return factors, vectors
-
-
-def _at(values: Any, number: Any) -> Any:
-    if keras.config.backend() == "torch" and not isinstance(number, int):
-        # An index that is a tensor would be read on the host.
-        return ops.take(values, number, axis=0)
-    return values[number]
 
 
 def _factorize(

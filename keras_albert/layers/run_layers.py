@@ -86,8 +86,7 @@ def run_layer(layer: keras.layers.Layer, x: Tensor, **kwargs: Any) -> Any:
         return _run_on_torch(layer, x, **kwargs)
     is_dense = isinstance(layer, keras.layers.Dense)
     if backend == "jax" and (is_dense or "reverse" in kwargs):
-        rows = layer(ops.reshape(x, (-1, x.shape[-1])), **kwargs)
-        return ops.reshape(rows, (*x.shape[:-1], rows.shape[-1]))
+        return _by_row(lambda rows: layer(rows, **kwargs), x)
     if backend == "tensorflow" and is_dense and layer.use_bias:
         return layer.activation(
             ops.add(_tensorflow_product(x, layer.kernel), layer.bias)
@@ -149,13 +148,13 @@ def _tensorflow_product(x: Tensor, kernel: Any) -> Tensor:
     return product(x, tf.convert_to_tensor(kernel))
 
 
-def _jax_product(x: Tensor, matrix: Tensor) -> Tensor:
-    rows = ops.matmul(ops.reshape(x, (-1, x.shape[-1])), matrix)
+def _by_row(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+    rows = function(ops.reshape(x, (-1, x.shape[-1])))
     return ops.reshape(rows, (*x.shape[:-1], rows.shape[-1]))
 
 
 _PRODUCTS: dict[str, Callable[[Tensor, Any], Tensor]] = {
-    "jax": _jax_product,
+    "jax": lambda x, matrix: _by_row(lambda rows: ops.matmul(rows, matrix), x),
     "tensorflow": _tensorflow_product,
     "torch": _torch_product,
 }
@@ -220,11 +219,9 @@ def has_slow_blas() -> bool:
     """Return whether MKL is slower than oneDNN in float32, as on AMD's processors."""
     import torch  # noqa: PLC0415  (it is the backend)
 
-    has_both = (
-        torch.backends.mkl.is_available() and torch.backends.mkldnn.is_available()
-    )
-    has_product = onednn_linear() is not None
-    return has_both and has_product and "AuthenticAMD" in cpu_vendor()
+    backends = torch.backends.mkl, torch.backends.mkldnn
+    has_both = all(each.is_available() for each in backends)
+    return has_both and onednn_linear() is not None and "AuthenticAMD" in cpu_vendor()
 
 
 def onednn_multiply(x: Tensor, kernel: Tensor, bias: Tensor | None = None) -> Tensor:

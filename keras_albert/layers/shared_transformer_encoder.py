@@ -6,16 +6,10 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_albert.layers import run_layers
 from keras_albert.layers.attention import PackedRows, merge_masks
 from keras_albert.layers.layer_adapters import LayerAdapters
 from keras_albert.layers.randomness import StepSeed, derive_seeds
-from keras_albert.layers.run_layers import (
-    own_arguments,
-    run_layer,
-    scan_layers,
-    serialize_activation,
-    unrolls_by_default,
-)
 from keras_albert.layers.transformer_block import TransformerBlock
 from keras_albert.types import Activation, DType, FloatArray, Tensor
 from keras_albert.utils.arguments import (
@@ -205,11 +199,8 @@ class SharedTransformerEncoder(keras.layers.Layer):
 
     def group_blocks(self, group: int) -> list[TransformerBlock]:
         """Return the blocks of a group, in the order in which they run."""
-        first = group * self.num_inner_repetitions
-        blocks: list[TransformerBlock] = self.blocks[
-            first : first + self.num_inner_repetitions
-        ]
-        return blocks
+        count = self.num_inner_repetitions
+        return list(self.blocks[group * count : (group + 1) * count])
 
     def build(self, input_shape: tuple[int | None, ...]) -> None:
         """Create the weights for inputs `(batch, length, width)`."""
@@ -218,12 +209,10 @@ class SharedTransformerEncoder(keras.layers.Layer):
         width = input_shape[-1]
         # Blocks refuse an unknown width.
         if self.adapter_rank is not None and width is not None:
+            count = self.num_layers * self.num_inner_repetitions
+            inner = self._block_arguments["intermediate_dim"]
             self.adapters = LayerAdapters(
-                self.num_layers * self.num_inner_repetitions,
-                self.adapter_rank,
-                width,
-                self._block_arguments["intermediate_dim"],
-                seed=self._seed_of_adapters,
+                *(count, self.adapter_rank, width, inner, self._seed_of_adapters),
                 dtype=self.dtype_policy,
                 name="adapters",
             )
@@ -292,15 +281,10 @@ class SharedTransformerEncoder(keras.layers.Layer):
             seed = StepSeed(self.seed_generator)
         if return_hidden_states or return_attention_scores:
             return self._run_with_intermediates(
-                inputs,
-                mask,
-                seed,
-                training,
-                return_hidden_states,
-                return_attention_scores,
-                num_layers,
+                *(inputs, mask, seed, training, num_layers),
+                *(return_hidden_states, return_attention_scores),
             )
-        unroll = unrolls_by_default() if self.unroll is None else self.unroll
+        unroll = run_layers.unrolls_by_default() if self.unroll is None else self.unroll
         x = inputs
         if pool_each_layer is not None:
             vectors = ops.ones((num_layers, 1), inputs.dtype)
@@ -310,7 +294,7 @@ class SharedTransformerEncoder(keras.layers.Layer):
             if pool_each_layer is not None:
                 step = _keep_vectors(step, pool_each_layer, num_layers)
             layers = self._layers_of(group, num_layers)
-            x = scan_layers(
+            x = run_layers.scan_layers(
                 step, x, layers.start, len(layers), unroll=unroll, remat=self.remat
             )
         also: list[Tensor] = []
@@ -362,7 +346,7 @@ class SharedTransformerEncoder(keras.layers.Layer):
                         options["adapters"] = adapters.adapt(scope, block, own, run)
                     if scores is not None:
                         options["return_attention_scores"] = True
-                    x = run_layer(
+                    x = run_layers.run_layer(
                         block,
                         x,
                         attention_mask=mask,
@@ -386,11 +370,10 @@ class SharedTransformerEncoder(keras.layers.Layer):
         mask: Tensor | None,
         seed: StepSeed | None,
         training: bool | None,
+        num_layers: int,
         return_hidden_states: bool,
         return_attention_scores: bool,
-        num_layers: int,
     ) -> tuple[Any, ...]:
-        """Run layer by layer and collect intermediate outputs."""
         hidden_states = [x]
         scores: list[Tensor] = []
         for group in range(self.num_groups):
@@ -398,12 +381,8 @@ class SharedTransformerEncoder(keras.layers.Layer):
             for layer in self._layers_of(group, num_layers):
                 x = step(layer, x)
                 hidden_states.append(x)
-        outputs: tuple[Any, ...] = (x,)
-        if return_hidden_states:
-            outputs += (hidden_states,)
-        if return_attention_scores:
-            outputs += (scores,)
-        return outputs
+        states = (hidden_states,) if return_hidden_states else ()
+        return (x, *states, *((scores,) if return_attention_scores else ()))
 
     def compute_output_spec(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Any:
         """Return the spec of the output without running all layers."""
@@ -418,9 +397,11 @@ class SharedTransformerEncoder(keras.layers.Layer):
     def get_config(self) -> dict[str, Any]:
         """Return the constructor's arguments."""
         config: dict[str, Any] = super().get_config()
-        activation = serialize_activation(self._block_arguments["activation"])
+        activation = run_layers.serialize_activation(
+            self._block_arguments["activation"]
+        )
         config |= self._block_arguments | {"activation": activation}
-        config |= own_arguments(self, SharedTransformerEncoder)
+        config |= run_layers.own_arguments(self, SharedTransformerEncoder)
         if self.adapter_rank is None:
             del config["adapter_rank"]
         return config

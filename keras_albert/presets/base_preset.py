@@ -13,14 +13,16 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_albert.presets.checkpoint import Checkpoint, Files, open_checkpoint
-from keras_albert.presets.handles import BUILTIN_PRESETS, local_directory
-from keras_albert.presets.preset_files import (
+from keras_albert.presets.checkpoint import (
     BASE_FILE,
     DIFFERENCE_FILE,
     INDEX_FILE,
     WEIGHTS_FILE,
+    Checkpoint,
+    Files,
+    open_checkpoint,
 )
+from keras_albert.presets.handles import BUILTIN_PRESETS, local_directory
 from keras_albert.types import FloatArray
 from keras_albert.utils.atomic_files import atomic_file
 from keras_albert.utils.keras_internals import all_layers
@@ -205,20 +207,13 @@ def open_whole(base: str) -> Checkpoint:
 def _values(
     stored: Mapping[str, FloatArray], backbone: Any, source: str, base: str
 ) -> dict[str, FloatArray]:
-    """Return the weights of a base, which has those of a backbone.
-
-    The base may lack a pooler, which the difference contains as a whole then.
-    """
+    """Return the weights of a base, which has those of a backbone."""
+    # The base may lack a pooler, which the difference contains as a whole then.
     own = [w for w in backbone.weights if not w.name.startswith("lora_")]
     shapes = {weight.path: tuple(weight.shape) for weight in own}
-    poolers = {
-        path: np.zeros(shape, "float32")
-        for path, shape in shapes.items()
-        if path.startswith("pooler/")
-    }
-    values = poolers | {
-        path: np.asarray(value, "float32") for path, value in stored.items()
-    }
+    poolers = [path for path in shapes if path.startswith("pooler/")]
+    values = {path: np.zeros(shapes[path], "float32") for path in poolers}
+    values |= {path: np.asarray(x, "float32") for path, x in stored.items()}
     for path in sorted({*shapes, *values}):
         found = values[path].shape if path in values else None
         if shapes.get(path) != found:

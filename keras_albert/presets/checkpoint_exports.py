@@ -61,9 +61,8 @@ class CheckpointExports:
             NotADirectoryError: If `directory` is a file.
             FileExistsError: If it contains files of another checkpoint.
         """
-        is_albert = model_type in (None, "albert")
-        key = "transformers" if is_albert else f"transformers-{model_type}"
-        chosen = get_format(key)
+        other = "" if model_type in (None, "albert") else f"-{model_type}"
+        chosen = get_format(f"transformers{other}")
         if model_type is None:
             chosen = chosen.for_model(self)
         return self._export_checkpoint(chosen, directory, tokenizer)
@@ -140,10 +139,8 @@ class CheckpointExports:
             FileExistsError: If it contains files of another checkpoint.
         """
         if layout not in _GOOGLE_LAYOUTS:
-            msg = (
-                f"`layout` is one of {', '.join(_GOOGLE_LAYOUTS)}. Received: layout="
-                f"{layout!r}"
-            )
+            known = ", ".join(_GOOGLE_LAYOUTS)
+            msg = f"`layout` is one of {known}. Received: layout={layout!r}"
             raise ValueError(msg)
         chosen = get_format(layout).for_model(self)
         return self._export_checkpoint(chosen, directory, tokenizer)
@@ -172,8 +169,7 @@ class CheckpointExports:
         tokenizer: Any,
     ) -> Path:
         if tokenizer is None:
-            preprocessor = getattr(self, "preprocessor", None)
-            tokenizer = getattr(preprocessor, "tokenizer", None)
+            tokenizer = getattr(getattr(self, "preprocessor", None), "tokenizer", None)
         vocabulary = getattr(tokenizer, "proto", None)
         with atomic_directory(directory, _plan) as temporary:
             chosen.write(self, temporary, vocabulary)

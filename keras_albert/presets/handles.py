@@ -6,12 +6,15 @@ import re
 import socket
 import urllib.parse
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import keras_hub
 
+from keras_albert.presets.checkpoint_exports import is_checkpoint_file
 from keras_albert.utils.atomic_files import former_directory
 from keras_albert.utils.remote import fetch, is_remote
 
@@ -178,8 +181,11 @@ def _from_hf(model: str) -> Callable[[bool], str]:
     repository, _, revision = model.partition("@")
 
     def download(cached_only: bool) -> str:
-        def files(*others: str) -> str:
-            return huggingface_hub.snapshot_download(
+        found = ""
+        for others in ((), *((name,) for name in _LAST)):
+            if found and any(any(Path(found).glob(each)) for each in _WEIGHTS):
+                break
+            found = huggingface_hub.snapshot_download(
                 repository,
                 revision=revision or None,
                 allow_patterns=[*_CHECKPOINT_FILES, *others],
@@ -187,11 +193,6 @@ def _from_hf(model: str) -> Callable[[bool], str]:
                 local_files_only=cached_only,
                 endpoint=os.environ.get("HF_ENDPOINT"),
             )
-
-        found = files()
-        for pattern in _LAST:
-            if not any(any(Path(found).glob(each)) for each in _WEIGHTS):
-                found = files(pattern)
         return found
 
     return download
@@ -252,3 +253,91 @@ def hugging_face_host() -> str:
     port = found.port or (80 if found.scheme == "http" else 443)
     host = found.hostname or "huggingface.co"
     return host if port == 443 else f"{host}:{port}"
+
+
+CARD_FILE = "README.md"
+
+_NO_TOKEN = "Run `hf auth login`, or set HF_TOKEN to a token with write access."  # noqa: S105
+_PUSH_REMEDIES = {
+    401: f"It does not accept your token. {_NO_TOKEN}",
+    403: f"Your token may not write there. {_NO_TOKEN}",
+    404: "There is no such user, organization or model: check the handle.",
+}
+
+
+def push_files(
+    files: Mapping[str, Path],
+    model: str,
+    card: str,
+    keep_card: bool = False,
+    private: bool = False,
+    revision: str | None = None,
+) -> None:
+    """Commit files to a model of the hub, which is created if there is none."""
+    import huggingface_hub as hub  # noqa: PLC0415  (slow to import, rarely needed)
+
+    if hub.get_token() is None:
+        msg = f"Could not push to hf://{model}: you are not logged in. {_NO_TOKEN}"
+        raise PermissionError(msg)
+    with _answered(model):
+        check_reachable(hugging_face_host())
+        api: Any = hub.HfApi(endpoint=os.environ.get("HF_ENDPOINT"))
+        try:
+            found = api.model_info(model, revision=revision)
+        except hub.errors.RevisionNotFoundError:
+            # A new branch begins with the files of the main one.
+            found = api.model_info(model)
+        except hub.errors.RepositoryNotFoundError:
+            found = None
+        there = {each.rfilename for each in getattr(found, "siblings", None) or ()}
+        if private and getattr(found, "private", None) is False:
+            raise ValueError(
+                f"hf://{model} is public, and `private` applies to new models only. "
+                "Make it private in its settings on the hub, or push to another model."
+            )
+        if mixed := sorted(filter(is_checkpoint_file, there - files.keys())):
+            raise ValueError(
+                f"hf://{model} has files of another checkpoint, which would be mixed "
+                f"with this one: {', '.join(mixed[:9])}. Push to another model or "
+                "`revision`, or remove these files on the hub."
+            )
+        operations = [
+            hub.CommitOperationAdd(name, os.fspath(path))
+            for name, path in files.items()
+        ]
+        if not (keep_card and CARD_FILE in there):
+            operations.append(hub.CommitOperationAdd(CARD_FILE, card.encode()))
+        if found is None:
+            api.create_repo(model, private=private or None)
+        if revision is not None:
+            api.create_branch(model, branch=revision, exist_ok=True)
+        message = "Upload with keras_albert"
+        api.create_commit(model, operations, commit_message=message, revision=revision)
+
+
+@contextmanager
+def _answered(model: str) -> Iterator[None]:
+    """Say in one sentence what the hub answered, and what to do."""
+    from huggingface_hub.errors import HfHubHTTPError  # noqa: PLC0415
+
+    failed = f"Could not push to hf://{model}: {hugging_face_host()}"
+    try:
+        yield
+    except Exception as error:
+        # Threads that upload wrap what they caught.
+        cause: BaseException = error
+        while cause.__cause__ is not None and not isinstance(cause, HfHubHTTPError):
+            cause = cause.__cause__
+        if isinstance(cause, HfHubHTTPError):
+            status = getattr(cause.response, "status_code", 0)
+            said = getattr(cause, "server_message", None)
+            answer = f"{status} ({said.rstrip('.')})" if said else status
+            remedy = _PUSH_REMEDIES.get(status, "Try again later.")
+            raise ConnectionError(f"{failed} answered {answer}. {remedy}") from error
+        if isinstance(error, ValueError):
+            raise
+        line, *_ = str(cause).splitlines() or [""]
+        raise ConnectionError(
+            f"{failed} could not be reached ({type(cause).__name__}: {line}). Check "
+            "the connection."
+        ) from error

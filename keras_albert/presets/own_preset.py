@@ -9,34 +9,27 @@ from typing import Any
 import keras
 import keras_hub
 
-from keras_albert.presets.base_preset import (
-    add_difference,
-    base_of,
-    open_base,
-    read_base_vocabulary,
-    vocabulary_digest,
-)
+from keras_albert.presets import base_preset
 from keras_albert.presets.checkpoint import (
-    OWN_FORMAT,
-    OWN_PACKAGE,
-    Checkpoint,
-    CheckpointFormat,
-    Files,
-    is_own_name,
-)
-from keras_albert.presets.model_size import check_backbone_size, check_size
-from keras_albert.presets.preset_files import (
     BASE_FILE,
     CONFIG_FILE,
     DIFFERENCE_FILE,
     INDEX_FILE,
     METADATA_FILE,
+    OWN_FORMAT,
+    OWN_PACKAGE,
     PREPROCESSOR_FILE,
     TASK_FILE,
     TASK_WEIGHTS_FILE,
     TOKENIZER_FILE,
     VOCABULARY_FILES,
     WEIGHTS_FILE,
+    Checkpoint,
+    CheckpointFormat,
+    Files,
+    check_backbone_size,
+    check_size,
+    is_own_name,
 )
 from keras_albert.presets.stored_weights import (
     check_finite,
@@ -60,13 +53,20 @@ class Preset(Checkpoint):
     """A directory that `save_to_preset` wrote."""
 
     def config(self, name: str) -> dict[str, Any]:
-        """Return the config in a file."""
-        return _read_config(self.files.json(name), self.directory / name)
+        """Return the config in a file, after a check that Keras has serialized it."""
+        config, kinds = self.files.json(name), {"registered_name": str, "config": dict}
+        wrong = [key for key in kinds if not isinstance(config.get(key), kinds[key])]
+        if wrong:
+            raise ValueError(
+                f"{self.directory / name} is not the config of a preset: it has no "
+                f"{' and no '.join(wrong)}. Save or copy the preset again."
+            )
+        return config
 
     @cached_property
     def base(self) -> Checkpoint | None:
         """The opened base, if the preset contains only the difference from one."""
-        return open_base(self.files)
+        return base_preset.open_base(self.files)
 
     def check(
         self, load_weights: bool = True, preprocessor: Any = "", **_: Any
@@ -88,7 +88,7 @@ class Preset(Checkpoint):
         if has(TASK_WEIGHTS_FILE) and not has(TASK_FILE):
             raise _missing(here / TASK_FILE, here / TASK_WEIGHTS_FILE)
         self.files.json(METADATA_FILE)
-        base_of(self.files)
+        base_preset.base_of(self.files)
         if has(BASE_FILE) and not has(DIFFERENCE_FILE):
             raise _missing(here / DIFFERENCE_FILE, here / BASE_FILE)
         for name in (WEIGHTS_FILE, INDEX_FILE):
@@ -107,7 +107,7 @@ class Preset(Checkpoint):
         if needs_text and has(TOKENIZER_FILE):
             rules = self.config(TOKENIZER_FILE)["config"].get("text_rules")
             name = VOCABULARY_FILES["split_cjk" in (rules or ())]
-            if not has(name) and vocabulary_digest(self.files) is None:
+            if not has(name) and base_preset.vocabulary_digest(self.files) is None:
                 raise _missing(here / name, here / TOKENIZER_FILE)
         if needs_text and has(PREPROCESSOR_FILE):
             config = self.config(PREPROCESSOR_FILE)["config"]
@@ -174,13 +174,16 @@ class Preset(Checkpoint):
         if self.task_class(task) is not self.saved_task:
             return {}
         config = copy.deepcopy(self.config(TASK_FILE)["config"])
-        if config.get("preprocessor") is not None:
-            del config["preprocessor"]
         # It is compiled even if the saved one was not.
-        return {k: v for k, v in config.items() if k not in ("backbone", "compile")}
+        others = {"backbone", "compile"}
+        others |= {"preprocessor"} if config.get("preprocessor") is not None else set()
+        return {name: config[name] for name in config if name not in others}
 
     def load_backbone(self, cls: Any, load_weights: bool = True, **kwargs: Any) -> Any:
-        config, saved = self.backbone_arguments(), _class(self.config(CONFIG_FILE))
+        config, saved = (
+            self.backbone_arguments(),
+            _class(self.config(CONFIG_FILE)),
+        )
         if not issubclass(saved, cls):
             name = self.config(CONFIG_FILE)["registered_name"]
             raise ValueError(
@@ -236,7 +239,9 @@ class Preset(Checkpoint):
             if asset.exists() or self.base is None:
                 tokenizer.load_assets(str(asset.parent))
             else:
-                found = read_base_vocabulary(self.files, self.base, type(tokenizer))
+                found = base_preset.read_base_vocabulary(
+                    self.files, self.base, type(tokenizer)
+                )
                 tokenizer.set_proto(found)
         return tokenizer
 
@@ -248,35 +253,31 @@ class Preset(Checkpoint):
             if self.base is None:
                 backbone.load_weights(str(weights_path(self.directory)))
             else:
-                add_difference(backbone, self.files, self.base)
-        if hasattr(model, "backbone") and type(model) is self.saved_task:
-            if not keep_head:
-                self._load_head(model)
-        elif hasattr(model, "backbone") and self.saved_task is not None:
-            self._load_shared_head(model)
-
-    def _load_head(self, task: Any) -> None:
+                base_preset.add_difference(backbone, self.files, self.base)
+        if not hasattr(model, "backbone") or self.saved_task is None:
+            return
         path = self.directory / TASK_WEIGHTS_FILE
-        inside = {id(weight) for weight in task.backbone.weights}
+        if type(model) is not self.saved_task:
+            # The layers of a head that mean the same in another task.
+            names = set(getattr(self.saved_task, "shared_head_layers", ()))
+            names &= set(model.shared_head_layers)
+            if names:
+                others = [layer for layer in model.layers if layer.name not in names]
+                others += [*all_layers(model.backbone), model.optimizer]
+                check_finite(path)
+                keras.saving.load_weights(model, path, objects_to_skip=others)
+            return
+        inside = {id(weight) for weight in model.backbone.weights}
+        if keep_head:
+            return
         if path.exists():
-            task.load_task_weights(path)
-        elif any(id(weight) not in inside for weight in task.trainable_weights):
+            model.load_task_weights(path)
+        elif any(id(weight) not in inside for weight in model.trainable_weights):
             raise ValueError(
                 f"{path} is missing: the weights of the head. Copy or download the "
                 "whole preset again. For a new head, of random weights, pass "
                 "`num_classes` or build the task on `AlbertBackbone.from_preset(...)`."
             )
-
-    def _load_shared_head(self, task: Any) -> None:
-        """Load the layers of a head that mean the same in another task."""
-        names = set(getattr(self.saved_task, "shared_head_layers", ()))
-        names &= set(task.shared_head_layers)
-        if names:
-            path = self.directory / TASK_WEIGHTS_FILE
-            others = [layer for layer in task.layers if layer.name not in names]
-            others += [*all_layers(task.backbone), task.optimizer]
-            check_finite(path)
-            keras.saving.load_weights(task, path, objects_to_skip=others)
 
 
 class PresetFormat(CheckpointFormat):
@@ -290,9 +291,8 @@ class PresetFormat(CheckpointFormat):
     def write(self, model: Any, directory: Path, vocabulary: bytes | None) -> None:
         model.save_to_preset(directory)
         if vocabulary is not None and not hasattr(model, "backbone"):
-            cls: Any = keras.saving.get_registered_object(
-                f"{OWN_PACKAGE}AlbertTokenizer"
-            )
+            name = f"{OWN_PACKAGE}AlbertTokenizer"
+            cls: Any = keras.saving.get_registered_object(name)
             cls(vocabulary, text_rules="keep").save_to_preset(directory)
 
     def names(self, model: Any) -> dict[str, str]:
@@ -308,7 +308,6 @@ def _class(config: Mapping[str, Any]) -> Any:
 
 
 def _build(config: Mapping[str, Any], arguments: Mapping[str, Any]) -> Any:
-    """Build an object from a config of Keras and other arguments."""
     complete = copy.deepcopy(dict(config))
     complete["config"] |= arguments
     return keras.saving.deserialize_keras_object(complete)
@@ -316,18 +315,6 @@ def _build(config: Mapping[str, Any], arguments: Mapping[str, Any]) -> Any:
 
 def _shapes(path: Path) -> list[tuple[int, ...]]:
     return [array.shape for array in stored_arrays(path)]
-
-
-def _read_config(config: dict[str, Any], path: Path) -> dict[str, Any]:
-    """Return a config that Keras has serialized, after a check that it is one."""
-    kinds = {"registered_name": str, "config": dict}
-    wrong = [key for key in kinds if not isinstance(config.get(key), kinds[key])]
-    if wrong:
-        raise ValueError(
-            f"{path} is not the config of a preset: it has no {' and no '.join(wrong)}."
-            " Save or copy the preset again."
-        )
-    return config
 
 
 def _missing(path: Path, named_by: Path) -> ValueError:

@@ -3,7 +3,7 @@
 import json
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -12,13 +12,14 @@ import keras
 import keras_hub
 
 from keras_albert.presets.base_preset import difference_from, write_difference
-from keras_albert.presets.checkpoint import Checkpoint, open_checkpoint
-from keras_albert.presets.handles import BUILTIN_PRESETS, local_directory
-from keras_albert.presets.preset_files import (
+from keras_albert.presets.checkpoint import (
     CONFIG_FILE,
     METADATA_FILE,
+    Checkpoint,
+    open_checkpoint,
     preset_directory,
 )
+from keras_albert.presets.handles import BUILTIN_PRESETS, local_directory
 from keras_albert.utils.arguments import MissingArgumentError
 from keras_albert.utils.reading import read_json, reading
 
@@ -184,11 +185,16 @@ def _name_tasks(directory: Path) -> None:
 
 @contextmanager
 def _loading(directory: Path, arguments: Mapping[str, Any]) -> Iterator[None]:
-    """Name the directory in any error, unless an argument may have caused it.
+    """Name the directory in any error, unless an argument may have caused it."""
+    # Raise as well if the directory was replaced while its files were read.
 
-    Raise as well if the directory was replaced while its files were read.
-    """
-    before = _identity(directory)
+    def identity() -> tuple[int, int] | None:
+        with suppress(OSError):
+            found = directory.stat()
+            return found.st_dev, found.st_ino
+        return None
+
+    before = identity()
     try:
         yield
     except Exception as error:
@@ -205,14 +211,6 @@ def _loading(directory: Path, arguments: Mapping[str, Any]) -> Iterator[None]:
             raise error from None
         with reading(directory, _REMEDY):
             raise error from None
-    if _identity(directory) != before:
+    if identity() != before:
         msg = f"{directory} was replaced while it was being loaded. Load it again."
         raise ValueError(msg)
-
-
-def _identity(directory: Path) -> tuple[int, int] | None:
-    try:
-        found = directory.stat()
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import keras
 import numpy as np
 
-from keras_albert.presets.preset_files import INDEX_FILE, WEIGHTS_FILE
+from keras_albert.presets.checkpoint import INDEX_FILE, WEIGHTS_FILE
 from keras_albert.types import FloatArray
 from keras_albert.utils.reading import read_json, reading
 
@@ -34,31 +34,22 @@ def weights_path(directory: Path) -> Path:
 
 
 class StoredArray(NamedTuple):
-    """The shape and type of an array in a file.
-
-    Attributes:
-        shape: Tuple of int.
-        kind: string. `"float"` for any floating point type, else its name.
-    """
+    """The shape and type of an array in a file."""
 
     shape: tuple[int, ...]
-    kind: str
+    kind: str  # "float" for any floating point type, else its name.
 
 
 def check_stored_weights(
     model: keras.Model | Sequence[keras.Variable], path: Path
 ) -> None:
-    """Check that a file contains exactly the weights of a model.
-
-    Keras ignores weights that only the file or only the model has, so a model whose
-    config and weights contradict each other would be half random. The file numbers
-    its weights, so this compares the number of weights of each shape.
-    """
+    """Check that a file contains exactly the weights of a model."""
+    # Keras ignores weights that only the file or only the model has, so a model whose
+    # config and weights contradict each other would be half random. The file numbers
+    # its weights, so this compares the number of weights of each shape.
     weights = model if isinstance(model, Sequence) else model.weights
     stored = Counter(stored_arrays(path))
-    built = Counter(
-        StoredArray(tuple(weight.shape), _kind(weight.dtype)) for weight in weights
-    )
+    built = Counter(StoredArray(tuple(w.shape), _kind(w.dtype)) for w in weights)
     if stored != built:
         raise ValueError(
             f"{path} does not contain the weights of the model that its config "
@@ -95,10 +86,7 @@ def read_backbone(path: Path, paths: Iterable[str]) -> dict[str, FloatArray]:
 
 
 def _places(paths: Iterable[str]) -> dict[str, str]:
-    """Return where Keras stores a backbone's weights, by their paths in the model.
-
-    By the attributes and the classes of layers, and by the numbers of their weights.
-    """
+    """Return where Keras stores a backbone's weights, by their paths in the model."""
     places: dict[str, str] = {}
     blocks: dict[str, int] = {}
     counts: Counter[str] = Counter()
@@ -156,14 +144,6 @@ def named_arrays(path: Path) -> dict[str, StoredArray]:
     return arrays
 
 
-def shard_names(index: Path) -> set[str]:
-    """Return the names of a preset's shards."""
-    with reading(index):
-        values = list(read_json(index)["weight_map"].values())
-        lists = [value if isinstance(value, list) else [value] for value in values]
-        return {check_shard_name(name, index) for names in lists for name in names}
-
-
 def check_shard_name(name: object, index: Path) -> str:
     """Return the name of a shard, checking that it cannot lead out of its directory."""
     # Both flavours: an index may have been written on the other system.
@@ -180,7 +160,11 @@ def check_shard_name(name: object, index: Path) -> str:
 def _files(path: Path) -> list[Path]:
     if path.suffix != ".json":
         return [path]
-    return [path.parent / name for name in sorted(shard_names(path))]
+    with reading(path):
+        values = list(read_json(path)["weight_map"].values())
+        lists = [value if isinstance(value, list) else [value] for value in values]
+        names = {check_shard_name(name, path) for each in lists for name in each}
+    return [path.parent / name for name in sorted(names)]
 
 
 def _entries(path: Path) -> Iterator[tuple[str, Any]]:
@@ -192,12 +176,10 @@ def _entries(path: Path) -> Iterator[tuple[str, Any]]:
     with reading(path), h5py.File(path) as file:
         names: list[str] = []
         file.visit(names.append)
-        for name in names:
-            entry = file[name]
-            if isinstance(entry, h5py.Dataset):
-                is_state = name.startswith("optimizer/") or entry.dtype == "uint32"
-                if not is_state:
-                    yield name, entry
+        for name, entry in ((name, file[name]) for name in names):
+            is_array = isinstance(entry, h5py.Dataset) and entry.dtype != "uint32"
+            if is_array and not name.startswith("optimizer/"):
+                yield name, entry
 
 
 def _kind_of(entry: Any) -> str:

@@ -3,8 +3,10 @@
 from keras_albert.pretraining.config import PretrainingConfig
 from keras_albert.pretraining.dataset import PretrainingBatches, PretrainingData
 from keras_albert.pretraining.lamb import Lamb
-from keras_albert.pretraining.prepare.pipeline import prepare_examples
-from keras_albert.pretraining.prepare.vocabulary import train_vocabulary_on
+from keras_albert.pretraining.prepare.pipeline import (
+    prepare_examples,
+    train_vocabulary_on,
+)
 from keras_albert.pretraining.pretrain import pretrain
 
 __all__ = [

@@ -35,7 +35,6 @@ def _one_of(*choices: str) -> Rule:
 def _setting(
     default: Any, rule: Rule | None = None, stage: bool = False, changes: bool = False
 ) -> Any:
-    """Declare a setting."""
     # A stage may set those with `stage`, which change no variable of the model; a
     # resumed run, those with `changes`: they move files, distribute work or save
     # memory, and another rate or clipping can help a run whose loss became infinite.
@@ -205,7 +204,6 @@ class PretrainingConfig:
         if not 0 <= self.num_warmup_steps <= self.steps:
             raise self._wrong("warmup_steps", f"must be from 0 to steps={self.steps}")
         self._check_backbone()
-        self._check_min_layers()
         self._check_multiple("batch_size", "accumulation_steps")
         self._check_multiple("evaluate_every", "log_every")
         _ = self.masking_rates  # raises if they are invalid
@@ -233,16 +231,13 @@ class PretrainingConfig:
         except TypeError as error:
             msg = f"`backbone` (`--backbone NAME=VALUE`) is invalid: {error}"
             raise ValueError(msg) from error
-
-    def _check_min_layers(self) -> None:
-        if self.min_layers is None:
-            return
-        arguments = self.backbone_arguments
-        # With fewer layers, some groups would never run.
-        least, most = arguments.get("num_groups", 1), arguments["num_layers"]
-        if not least <= self.min_layers <= most:
-            rule = f"must be from {least} to num_layers={most}"
-            raise self._wrong("min_layers", rule)
+        if self.min_layers is not None:
+            arguments = self.backbone_arguments
+            # With fewer layers, some groups would never run.
+            least, most = arguments.get("num_groups", 1), arguments["num_layers"]
+            if not least <= self.min_layers <= most:
+                rule = f"must be from {least} to num_layers={most}"
+                raise self._wrong("min_layers", rule)
 
     def _check_multiple(self, name: str, of: str) -> None:
         value, unit = getattr(self, name), getattr(self, of)
@@ -317,13 +312,9 @@ class PretrainingConfig:
                     f"steps={settings['steps']}"
                 )
             # With the same seed, each stage would begin with the same examples.
-            whole: dict[str, Any] = {
-                "stages": (),
-                "warmup_steps": 0,
-                "seed": self.seed + number,
-            }
+            settings |= {"stages": (), "warmup_steps": 0, "seed": self.seed + number}
             try:
-                found.append(replace(self, **whole, **settings))
+                found.append(replace(self, **settings))
             except (TypeError, ValueError) as error:
                 raise type(error)(f"{where}: {error}") from error
         return tuple(found)
@@ -369,9 +360,8 @@ class PretrainingConfig:
     @property
     def num_warmup_steps(self) -> int:
         """Updates until the peak of the learning rate."""
-        if self.warmup_steps is None:
-            return max(1, self.steps // 20)
-        return self.warmup_steps
+        asked = self.warmup_steps
+        return max(1, self.steps // 20) if asked is None else asked
 
     @property
     def peak_learning_rate(self) -> float:
@@ -407,13 +397,10 @@ class PretrainingConfig:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    """Read a file of settings."""
     text = path.read_bytes()
+    is_json = path.suffix.lower() == ".json"
     try:
-        if path.suffix.lower() == ".json":
-            read = json.loads(text)
-        else:
-            read = tomllib.loads(text.decode("utf-8"))
+        read: Any = json.loads(text) if is_json else tomllib.loads(text.decode("utf-8"))
     except ValueError as error:
         msg = f"{path} is not valid TOML (or JSON, if its name ends in .json): {error}"
         raise ValueError(msg) from error

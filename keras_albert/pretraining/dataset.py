@@ -10,19 +10,13 @@ from typing import Any, Literal, Self, TypeAlias
 import keras
 import numpy as np
 
+from keras_albert.pretraining import prepared_files
 from keras_albert.pretraining.config import PretrainingConfig
-from keras_albert.pretraining.prepared_files import (
-    SPLITS,
-    VOCABULARY_FILE,
-    ExampleFiles,
-    PreparedMetadata,
-    Split,
-)
 from keras_albert.tasks.distribution.model_state import MASKED_TOKENS
 from keras_albert.text.masking import MaskingRates, WholeWordMasking
 from keras_albert.text.packing import EncodedTexts, SpecialIds
 from keras_albert.text.random_rows import RowDraws, permute
-from keras_albert.text.tasks.masked_lm import MaskedPairs, draw_pairs
+from keras_albert.text.tasks.masked_lm import draw_pairs
 from keras_albert.text.tokenizer.albert_tokenizer import AlbertTokenizer
 from keras_albert.text.tokenizer.token_rows import TokenRows, ragged_range
 from keras_albert.types import Batch, Int64Array
@@ -120,7 +114,16 @@ class PretrainingBatches:
         Raises:
             ValueError: If there is no such batch, or no such part.
         """
-        self._check_place(step, shard, num_shards)
+        steps = self.steps_per_epoch
+        if step < 0 or not (self.shuffle or step < steps):
+            rule = "0 or more" if self.shuffle else f"from 0 to {steps - 1}"
+            raise ValueError(f"`step` must be {rule}. Received: step={step}")
+        if self.batch_size % num_shards or not 0 <= shard < num_shards:
+            raise ValueError(
+                f"`batch_size`, {self.batch_size}, must be a multiple of `num_shards`, "
+                "and `shard` at least 0 and less than `num_shards`. Received: "
+                f"shard={shard}, num_shards={num_shards}"
+            )
         size, parts = self.batch_size // num_shards, self.accumulation_steps
         updates = max(1, _ROWS_AT_ONCE // (size * parts))
         block, within = divmod(step, updates * parts)
@@ -182,7 +185,20 @@ class PretrainingBatches:
         else:
             # The last example is followed by rows of weight 0.
             real *= epochs == 0
-        inputs, labels, masked, changed = self._masked(rows, epochs)
+        draws = RowDraws(seed, epochs, rows)
+        pairs = self.data.segments(rows)
+        if self.shuffle and self.data.second_task is None:
+            pairs = _windows(pairs, self.sequence_length - _NUM_SPECIALS, draws)
+        inputs, labels, masked, changed = draw_pairs(
+            *(
+                EncodedTexts(each, self._special, self.sequence_length)
+                for each in (pairs, self._changed(pairs, rows, epochs))
+            ),
+            self.data.masking,
+            draws,
+            np.arange(len(rows)),
+            self.sequence_length,
+        )
         x: dict[str, Any] = inputs
         masked *= real[:, None]
         if self.shuffle:
@@ -193,32 +209,11 @@ class PretrainingBatches:
                 x[MASKED_TOKENS] = totals
         if self.data.second_task is None:
             return x, labels, masked
-        name = "sentence_order"
-        y = {"masked_lm": labels, name: changed}
-        return x, y, {"masked_lm": masked, name: real}
-
-    def _masked(self, rows: Int64Array, epochs: Int64Array) -> MaskedPairs:
-        draws = RowDraws(self.data.seed, epochs, rows)
-        pairs = self.data.segments(rows)
-        if self.shuffle and self.data.second_task is None:
-            pairs = _windows(pairs, self.sequence_length - _NUM_SPECIALS, draws)
-        return draw_pairs(
-            self._encoded(pairs),
-            self._encoded(self._changed(pairs, rows, epochs)),
-            self.data.masking,
-            draws,
-            np.arange(len(rows)),
-            self.sequence_length,
-        )
-
-    def _encoded(self, pairs: tuple[TokenRows, TokenRows]) -> EncodedTexts:
-        return EncodedTexts(pairs, self._special, self.sequence_length)
+        y = {"masked_lm": labels, "sentence_order": changed}
+        return x, y, {"masked_lm": masked, "sentence_order": real}
 
     def _changed(
-        self,
-        pairs: tuple[TokenRows, TokenRows],
-        rows: Int64Array,
-        epochs: Int64Array,
+        self, pairs: tuple[TokenRows, TokenRows], rows: Int64Array, epochs: Int64Array
     ) -> tuple[TokenRows, TokenRows]:
         """Return the pairs that replace half of the given ones."""
         first, second = pairs
@@ -232,23 +227,10 @@ class PretrainingBatches:
         )
         return first, _of_lengths(self.data.segments(others), second.lengths)
 
-    def _check_place(self, step: int, shard: int, num_shards: int) -> None:
-        steps = self.steps_per_epoch
-        if step < 0 or not (self.shuffle or step < steps):
-            rule = "0 or more" if self.shuffle else f"from 0 to {steps - 1}"
-            raise ValueError(f"`step` must be {rule}. Received: step={step}")
-        if self.batch_size % num_shards or not 0 <= shard < num_shards:
-            raise ValueError(
-                f"`batch_size`, {self.batch_size}, must be a multiple of `num_shards`, "
-                "and `shard` at least 0 and less than `num_shards`. Received: "
-                f"shard={shard}, num_shards={num_shards}"
-            )
-
 
 def _windows(
     pairs: tuple[TokenRows, TokenRows], length: int, draws: RowDraws
 ) -> tuple[TokenRows, TokenRows]:
-    """Cut pairs that are too long to `length` tokens at a random position."""
     # Truncation would train on the same beginnings in each epoch. A window within one
     # segment becomes the first segment of its row.
     first, second = pairs
@@ -316,23 +298,32 @@ class PretrainingData:
     def __init__(
         self,
         directory: str | os.PathLike[str],
-        split: Split = "train",
+        split: prepared_files.Split = "train",
         second_task: SecondTask | None = "sentence_order",
         rates: MaskingRates | None = None,
         seed: int = 0,
     ) -> None:
-        _check(split, second_task, seed)
+        if split not in prepared_files.SPLITS:
+            known = prepared_files.SPLITS
+            msg = f"`split` must be one of {known}. Received: split={split!r}"
+            raise ValueError(msg)
+        if second_task not in ("sentence_order", "next_sentence", None):
+            raise ValueError(
+                "`second_task` must be 'sentence_order', 'next_sentence' or None. "
+                f"Received: second_task={second_task!r}"
+            )
+        check_at_least(0, seed=seed)
         self.directory = fetch(directory)
         self.split = split
         self.second_task = second_task
         self.seed = seed
-        self.metadata = PreparedMetadata.read(self.directory)
+        self.metadata = prepared_files.PreparedMetadata.read(self.directory)
         self.sequence_length = self.metadata.sequence_length
         self.tokenizer = AlbertTokenizer(
-            self.directory / VOCABULARY_FILE, text_rules="keep"
+            self.directory / prepared_files.VOCABULARY_FILE, text_rules="keep"
         )
         self.masking = WholeWordMasking(self.tokenizer, rates)
-        self.files = ExampleFiles(
+        self.files = prepared_files.ExampleFiles(
             [str(self.directory / name) for name in self.metadata.shards[split]],
             self.metadata.files,
         )
@@ -379,13 +370,8 @@ class PretrainingData:
         Raises:
             ValueError: If a number is out of range.
         """
-        return PretrainingBatches(
-            self,
-            batch_size,
-            sequence_length or self.sequence_length,
-            accumulation_steps,
-            shuffle,
-        )
+        length = sequence_length or self.sequence_length
+        return PretrainingBatches(self, batch_size, length, accumulation_steps, shuffle)
 
     def segments(self, rows: Int64Array) -> tuple[TokenRows, TokenRows]:
         """Return both segments of some examples, in order.
@@ -397,17 +383,6 @@ class PretrainingData:
             The first segments, and the second ones.
         """
         return self.files.segments(rows)
-
-
-def _check(split: str, second_task: str | None, seed: int) -> None:
-    if split not in SPLITS:
-        raise ValueError(f"`split` must be one of {SPLITS}. Received: split={split!r}")
-    if second_task not in ("sentence_order", "next_sentence", None):
-        raise ValueError(
-            "`second_task` must be 'sentence_order', 'next_sentence' or None. "
-            f"Received: second_task={second_task!r}"
-        )
-    check_at_least(0, seed=seed)
 
 
 # The same for every run, whatever it masks in training, so that runs are comparable:
@@ -503,20 +478,14 @@ class Stage:
 
     def batches(self) -> PretrainingBatches:
         """Return the batches, counted from the beginning of the stage."""
-        return self.data.batches(
-            self.config.micro_batch_size,
-            self.sequence_length,
-            accumulation_steps=self.config.accumulation_steps,
-        )
+        size, parts = self.config.micro_batch_size, self.config.accumulation_steps
+        return self.data.batches(size, self.sequence_length, parts)
 
     def held_out(self) -> HeldOut:
         """Read the validation set, in rows of the stage's length."""
-        return HeldOut.read(
-            read_data(self.config, "held_out"),
-            self.config.evaluation_examples,
-            self.config.micro_batch_size,
-            self.sequence_length,
-        )
+        data, most = read_data(self.config, "held_out"), self.config.evaluation_examples
+        size = self.config.micro_batch_size
+        return HeldOut.read(data, most, size, self.sequence_length)
 
 
 def read_stages(config: PretrainingConfig) -> list[Stage]:

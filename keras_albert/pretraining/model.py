@@ -1,6 +1,7 @@
 """The model of a run: its start, its loss, its optimizer and its depths."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import keras
@@ -41,13 +42,8 @@ def build_pretrainer(
         **backbone,
     }
     model = AlbertBackbone(**arguments)
-    masks: dict[str, Any] = {
-        "mask_selection_rate": config.masked,
-        "mask_token_rate": config.mask_token,
-        "random_token_rate": config.random_token,
-        "max_ngram": config.max_ngram,
-        "max_sequence_length": model.max_sequence_length,
-    }
+    masks = asdict(config.masking_rates)
+    masks["max_sequence_length"] = model.max_sequence_length
     if config.second_task == "none":
         return AlbertMaskedLM(model, AlbertMaskedLMPreprocessor(tokenizer, **masks))
     return AlbertPretrainer(model, AlbertPretrainerPreprocessor(tokenizer, **masks))
@@ -92,21 +88,19 @@ _LossScale = _of_run(keras.optimizers.LossScaleOptimizer)
 
 def build_optimizer(config: PretrainingConfig) -> keras.optimizers.Optimizer:
     """Build the optimizer of a run."""
-    several = config.accumulation_steps > 1
+    parts = config.accumulation_steps
     schedule = WarmUpAndDecay(
-        config.peak_learning_rate,
-        config.steps,
-        config.num_warmup_steps,
+        *(config.peak_learning_rate, config.steps, config.num_warmup_steps),
         power=config.decay_power,
-        accumulation_steps=config.accumulation_steps,
+        accumulation_steps=parts,
     )
     arguments: dict[str, Any] = {
         "global_clipnorm": config.clip_norm or None,
-        "gradient_accumulation_steps": config.accumulation_steps if several else None,
+        "gradient_accumulation_steps": parts if parts > 1 else None,
     }
     if config.ema_momentum:
         # Keras updates the average after every batch, and the weights after several.
-        momentum = config.ema_momentum ** (1 / config.accumulation_steps)
+        momentum = config.ema_momentum ** (1 / parts)
         arguments |= {"use_ema": True, "ema_momentum": momentum}
     # A loss scale sees the gradients first, and all processes must scale alike.
     scales = config.precision == "mixed_float16"
@@ -115,13 +109,12 @@ def build_optimizer(config: PretrainingConfig) -> keras.optimizers.Optimizer:
             schedule, decay_rate=config.weight_decay, beta_2=config.beta_2, **arguments
         )
     elif config.optimizer == "muon":
+        decays = ("weight_decay", "adam_weight_decay")
         optimizer = (keras.optimizers.Muon if scales else _Muon)(
             schedule,
-            weight_decay=config.weight_decay,
-            adam_weight_decay=config.weight_decay,
             adam_beta_2=config.beta_2,
             exclude_layers=[_OUTSIDE_OF_BLOCKS],
-            **arguments,
+            **arguments | dict.fromkeys(decays, config.weight_decay),
         )
         optimizer.exclude_from_weight_decay(var_names=list(NOT_DECAYED))
     else:
@@ -147,13 +140,11 @@ def load_starting_weights(task: AlbertTask, preset: str) -> None:
             f"that vocabulary: keras-albert prepare --vocabulary {preset}"
         )
     positions = task.backbone.embedding.position_embedding.position_embeddings
-    pairs = []
-    for old, new in zip(start.weights, task.weights, strict=True):
-        values: Any = old
+    pairs = [*zip(task.weights, start.weights, strict=True)]
+    for number, (new, old) in enumerate(pairs):
         if new is positions:
             rows = keras.ops.convert_to_numpy(old)
-            values = np.resize(rows, (new.shape[0], rows.shape[1]))
-        pairs.append((new, values))
+            pairs[number] = new, np.resize(rows, (new.shape[0], rows.shape[1]))
     differ = [
         f"{new.path} is {tuple(old.shape)} in the preset and {tuple(new.shape)} in the "
         "run"

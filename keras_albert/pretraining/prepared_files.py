@@ -102,24 +102,18 @@ _HEAD = np.dtype(
 _CHECKED = _HEAD.itemsize - 4
 
 
-def example_schema(vocabulary_size: int) -> Any:
-    """Return the columns of a file of examples, a `pyarrow.Schema`."""
-    pa = arrow()
-    ids = pa.uint16() if vocabulary_size <= _MAX_SHORT_VOCABULARY else pa.int32()
-    return pa.schema(
-        [
-            pa.field("token_ids", pa.list_(pa.field("item", ids, False)), False),
-            pa.field("head", pa.binary(_HEAD.itemsize), False),
-        ]
-    )
-
-
 class ExampleWriter:
     """Writes a file of examples, with at most some thousands in memory."""
 
     def __init__(self, stream: IO[bytes], vocabulary_size: int, name: str) -> None:
-        self._pa = arrow()
-        self._schema = example_schema(vocabulary_size)
+        pa = self._pa = arrow()
+        ids = pa.uint16() if vocabulary_size <= _MAX_SHORT_VOCABULARY else pa.int32()
+        self._schema = pa.schema(
+            [
+                pa.field("token_ids", pa.list_(pa.field("item", ids, False)), False),
+                pa.field("head", pa.binary(_HEAD.itemsize), False),
+            ]
+        )
         self._sink = self._pa.PythonFile(stream, "w")
         self._writer = self._pa.ipc.new_file(self._sink, self._schema)
         self._name = name
@@ -265,7 +259,11 @@ class ExampleFile:
             self._descriptor = os.open(
                 self.path, os.O_RDONLY | getattr(os, "O_BINARY", 0)
             )
-        content: bytes = _read_at(self._descriptor, size, place)
+        if hasattr(os, "pread"):
+            content = os.pread(self._descriptor, size, place)
+        else:  # Windows
+            os.lseek(self._descriptor, place, os.SEEK_SET)
+            content = os.read(self._descriptor, size)
         if len(content) < size:
             found = os.fstat(self._descriptor).st_size
             raise ValueError(
@@ -276,15 +274,6 @@ class ExampleFile:
 
 
 _UNPACK = struct.Struct("<IIIQI").unpack
-
-
-def _seek_and_read(descriptor: int, size: int, place: int) -> bytes:
-    os.lseek(descriptor, place, os.SEEK_SET)
-    return os.read(descriptor, size)
-
-
-# Windows has none.
-_read_at = getattr(os, "pread", _seek_and_read)
 
 
 def _find_columns(pa: Any, path: str) -> _Layout:

@@ -6,13 +6,8 @@ from typing import Any
 
 import keras
 
+from keras_albert.pretraining import dataset
 from keras_albert.pretraining.config import PretrainingConfig, settings_that
-from keras_albert.pretraining.dataset import (
-    HeldOut,
-    PretrainingBatches,
-    Stage,
-    read_stages,
-)
 from keras_albert.pretraining.model import (
     build_pretrainer,
     compile_pretrainer,
@@ -75,7 +70,7 @@ def _pretrain(
     # Another process may have finished the run before this one got the lock.
     folder.check_unfinished()
     keras.utils.set_random_seed(config.seed)
-    stages = read_stages(config)
+    stages = dataset.read_stages(config)
     data = stages[-1].data
     identity = config.to_dict() | {
         "training examples": len(data),
@@ -118,13 +113,12 @@ def _pretrain(
 def _fit(
     task: AlbertTask,
     config: PretrainingConfig,
-    stage: Stage,
-    batches: PretrainingBatches,
-    held_out: HeldOut,
+    stage: dataset.Stage,
+    batches: dataset.PretrainingBatches,
+    held_out: dataset.HeldOut,
     recorder: PretrainingRecorder,
     verbose: Any,
 ) -> None:
-    """Train to the end of a stage."""
     devices = recorder.devices
     if stage.config.min_layers is not None:
         depths = range(stage.config.min_layers, task.backbone.num_layers + 1)
@@ -139,9 +133,7 @@ def _fit(
         return batches.batch(step - stage.begin, devices.shard, devices.num_shards)
 
     resumable_fit(
-        task,
-        recorder,
-        read,
+        *(task, recorder, read),
         until=stage.end,
         validation_data=held_out.arrays,
         validation_batch_size=stage.config.micro_batch_size,

@@ -114,36 +114,28 @@ def write_tensorboard_row(directory: Path, row: Mapping[str, float]) -> None:
     # names in another folder, so that both appear in one chart.
     if importlib.util.find_spec("tensorboard") is None:
         return
-    values = {name: value for name, value in row.items() if name != "step"}
-    held_out = {
-        name.removeprefix("val_"): value
-        for name, value in values.items()
-        if name.startswith("val_")
-    }
-    train = {name: values[name] for name in values if not name.startswith("val_")}
-    for folder, scalars in (("train", train), ("held_out", held_out)):
-        if scalars:
-            _append(directory / folder / "events.out.tfevents", row["step"], scalars)
-
-
-def _append(path: Path, step: float, scalars: dict[str, float]) -> None:
     from tensorboard.compat.proto.event_pb2 import Event  # noqa: PLC0415  (an extra)
     from tensorboard.compat.proto.summary_pb2 import Summary  # noqa: PLC0415
     from tensorboard.summary.writer.record_writer import RecordWriter  # noqa: PLC0415
 
-    values = [
-        Summary.Value(tag=name, simple_value=value) for name, value in scalars.items()
-    ]
-    events = [
-        Event(wall_time=time.time(), step=int(step), summary=Summary(value=values))
-    ]
-    if not path.is_file():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        events.insert(0, Event(wall_time=time.time(), file_version="brain.Event:2"))
-    with path.open("ab") as file:
-        writer = RecordWriter(file)
-        for event in events:
-            writer.write(event.SerializeToString())
+    for folder, is_held_out in (("train", False), ("held_out", True)):
+        values = [
+            Summary.Value(tag=name.removeprefix("val_"), simple_value=value)
+            for name, value in row.items()
+            if name != "step" and name.startswith("val_") == is_held_out
+        ]
+        if not values:
+            continue
+        now, step = time.time(), int(row["step"])
+        events = [Event(wall_time=now, step=step, summary=Summary(value=values))]
+        path = directory / folder / "events.out.tfevents"
+        if not path.is_file():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            events.insert(0, Event(wall_time=now, file_version="brain.Event:2"))
+        with path.open("ab") as file:
+            writer = RecordWriter(file)
+            for event in events:
+                writer.write(event.SerializeToString())
 
 
 def judge_best(
@@ -155,20 +147,12 @@ def judge_best(
     """Evaluate the best weights, on all devices."""
     recorder.load_best(task)
     x, y, weights = held_out.arrays
+    size, how = config.micro_batch_size, {"verbose": 0, "return_dict": True}
     scores: dict[str, float] = keras.Model.evaluate(
-        task,
-        x,
-        y,
-        sample_weight=weights,
-        batch_size=config.micro_batch_size,
-        verbose=0,
-        return_dict=True,
+        task, x, y, sample_weight=weights, batch_size=size, **how
     )
-    return scores | {
-        "masked_lm_bits_per_character": held_out.bits_per_character(
-            scores.get("masked_lm_loss", scores["loss"])
-        )
-    }
+    bits = held_out.bits_per_character(scores.get("masked_lm_loss", scores["loss"]))
+    return scores | {"masked_lm_bits_per_character": bits}
 
 
 def finish_run(
@@ -181,12 +165,18 @@ def finish_run(
     held_out: HeldOut,
 ) -> None:
     """Save the best weights and the reports, in one process and on one device."""
+    folder, rows = recorder.folder, recorder.rows
     report = {
         "scores": scores,
         "baselines": held_out.baselines,
         "best step": recorder.best_done // config.accumulation_steps,
         "settings": config.to_dict(),
-        "cost": training_cost(recorder.rows),
+        # Without evaluation.
+        "cost": {
+            "tokens read": round(sum(row["tokens"] for row in rows)),
+            "hours": f"{sum(row['seconds'] for row in rows) / 3600:.2f}",
+            "hardware": describe_hardware(),
+        },
         "data": {
             **data.metadata.counters,
             "training examples": len(data),
@@ -195,7 +185,6 @@ def finish_run(
         },
         "versions": versions(),
     }
-    folder, rows = recorder.folder, recorder.rows
     plot = folder.path / "curve.png"
     draw_curves(plot, rows, baselines=held_out.baselines)
     language = data.metadata.settings.get("language")
@@ -235,13 +224,15 @@ def model_card(
     if "best step" in report:
         step = report["best step"]
         chosen = f", by which the best checkpoint (step {step:,}) was chosen"
+    # Without reading: of the most frequent token, or the more frequent label.
+    without = {name: f"{value:.4f}" for name, value in report["baselines"].items()}
     scores = [
-        # Without reading: of the most frequent token, or the more frequent label.
-        [name.replace("_", " "), f"{value:.4f}", _number(report["baselines"].get(name))]
+        [name.replace("_", " "), f"{value:.4f}", without.get(name, "")]
         for name, value in report["scores"].items()
     ]
     tables = [report["cost"], report["data"], shown, report["versions"]]
     plot = "![losses and accuracies](curve.png)" if has_plot else ""
+    how = [*map(list_of, tables), _curve_table(rows), plot]
     return write_card(
         "ALBERT, pretrained on masked tokens" + (f" and {second}" if second else ""),
         describe_size(task),
@@ -256,9 +247,7 @@ def model_card(
             f"tokens of documents that were not trained on{chosen}: 15% of the tokens, "
             "each replaced by `[MASK]`, whatever was masked in training.\n\n"
             + table_of(("metric", "held out", "without reading"), scores),
-            "How it was trained": "\n\n".join(
-                filter(None, [*map(list_of, tables), _curve_table(rows), plot])
-            ),
+            "How it was trained": "\n\n".join(filter(None, how)),
         },
         name="albert-pretrained",
         pipeline_tag="fill-mask",
@@ -267,19 +256,6 @@ def model_card(
         evaluated_on="documents that were not trained on",
         preset=settings["preset"],
     )
-
-
-def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:.4f}"
-
-
-def training_cost(rows: list[Row]) -> dict[str, Any]:
-    """Return what a run took, without evaluation."""
-    return {
-        "tokens read": round(sum(row["tokens"] for row in rows)),
-        "hours": f"{sum(row['seconds'] for row in rows) / 3600:.2f}",
-        "hardware": describe_hardware(),
-    }
 
 
 def _curve_table(rows: list[Row], most: int = 12) -> str:

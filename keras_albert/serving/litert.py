@@ -5,24 +5,12 @@ import zipfile
 from pathlib import Path
 from typing import Literal
 
-from keras_albert.serving.tasks import (
-    describe_model,
-    explained_errors,
-    float_task,
-    row_of,
-    with_one_head,
-)
+from keras_albert.serving import tasks
 from keras_albert.tasks.base.task import AlbertTask
+from keras_albert.utils import atomic_files
 from keras_albert.utils.arguments import check_positive
-from keras_albert.utils.atomic_files import (
-    atomic_file,
-    check_new_file,
-    temporary_directory,
-)
 from keras_albert.utils.environment import check_packages
 from keras_albert.utils.tensorflow_process import run_in_tensorflow
-
-_QUANTIZATIONS = (None, "dynamic_int8", "fp16")
 
 
 def export_litert(
@@ -76,22 +64,34 @@ def export_litert(
         >>> classifier.export("films.tflite", format="litert")  # doctest: +SKIP
         PosixPath('films.tflite')
     """
-    _check_arguments(task, sequence_length, quantize)
-    row_of(task)
-    check_new_file(path, overwrite)
+    if quantize not in (None, "dynamic_int8", "fp16"):
+        raise ValueError(
+            "`quantize` is None, 'dynamic_int8' or 'fp16'. Received: "
+            f"quantize={quantize!r}"
+        )
+    if sequence_length is not None:
+        check_positive(sequence_length=sequence_length)
+        longest = task.backbone.max_sequence_length
+        if sequence_length > longest:
+            raise ValueError(
+                f"The model reads rows of at most {longest} tokens. Received: "
+                f"sequence_length={sequence_length}"
+            )
+    tasks.row_of(task)
+    atomic_files.check_new_file(path, overwrite)
     check_packages("The LiteRT export", "tensorflow", "tensorflow")
-    task = with_one_head(task)
-    options = json.dumps({"sequence_length": sequence_length, "quantize": quantize})
-    described = describe_model(task, "tokens")
-    described |= {"sequence_length": sequence_length, "quantize": quantize}
+    task = tasks.with_one_head(task)
+    options = {"sequence_length": sequence_length, "quantize": quantize}
+    described = tasks.describe_model(task, "tokens") | options
     with (
-        explained_errors(path),
-        atomic_file(path) as partial,
-        temporary_directory(path) as preset,
+        tasks.explained_errors(path),
+        atomic_files.atomic_file(path) as partial,
+        atomic_files.temporary_directory(path) as preset,
     ):
-        float_task(task).save_to_preset(preset)
+        tasks.float_task(task).save_to_preset(preset)
         program = "keras_albert.serving.write_litert"
-        run_in_tensorflow("LiteRT model", program, str(preset), str(partial), options)
+        arguments = str(preset), str(partial), json.dumps(options)
+        run_in_tensorflow("LiteRT model", program, *arguments)
         # Appended after the model, where runtimes ignore it.
         with zipfile.ZipFile(partial, "a") as archive:
             text = json.dumps(described, indent=2, ensure_ascii=False)
@@ -100,22 +100,3 @@ def export_litert(
             if labels:
                 archive.writestr("labels.txt", labels)
     return path
-
-
-def _check_arguments(
-    task: AlbertTask, sequence_length: int | None, quantize: str | None
-) -> None:
-    if quantize not in _QUANTIZATIONS:
-        raise ValueError(
-            "`quantize` is None, 'dynamic_int8' or 'fp16'. Received: "
-            f"quantize={quantize!r}"
-        )
-    if sequence_length is None:
-        return
-    check_positive(sequence_length=sequence_length)
-    longest = task.backbone.max_sequence_length
-    if sequence_length > longest:
-        raise ValueError(
-            f"The model reads rows of at most {longest} tokens. Received: "
-            f"sequence_length={sequence_length}"
-        )

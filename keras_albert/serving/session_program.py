@@ -130,16 +130,13 @@ def replay(session: Any, graph: Any, log: Any) -> dict[str, Any]:
 def describe(graph: Any) -> dict[str, Any]:
     """Return the inputs and outputs of the served signatures, as in `manifest.json`."""
 
+    def spec(info: Any) -> dict[str, Any]:
+        sizes = (dim.size for dim in info.tensor_shape.dim)
+        shape = [None if size < 0 else size for size in sizes]
+        return {"dtype": tf.as_dtype(info.dtype).name, "shape": shape}
+
     def specs(entries: Any) -> dict[str, Any]:
-        return {
-            name: {
-                "dtype": tf.as_dtype(info.dtype).name,
-                "shape": [
-                    None if dim.size < 0 else dim.size for dim in info.tensor_shape.dim
-                ],
-            }
-            for name, info in sorted(entries.items())
-        }
+        return {name: spec(info) for name, info in sorted(entries.items())}
 
     return {
         name: {"inputs": specs(one.inputs), "outputs": specs(one.outputs)}

@@ -56,19 +56,18 @@ def graph_class(task: AlbertTask, package: str) -> Any:
 
 def describe_model(task: AlbertTask, inputs: str) -> dict[str, Any]:
     """Describe a task, with `"tokens"` or `"text"` as inputs, for an exported file."""
+    preprocessor, backbone = task.preprocessor, task.backbone
+    longest = backbone.max_sequence_length
     described: dict[str, Any] = {
         "task": type(task).__name__,
         "inputs": inputs,
-        "vocabulary_size": task.backbone.vocabulary_size,
-        "max_length": task.backbone.max_sequence_length,
+        "vocabulary_size": backbone.vocabulary_size,
+        "max_length": longest if preprocessor is None else preprocessor.max_length,
         "parameters": task.count_params(),
         "versions": versions(),
     }
-    if task.preprocessor is not None:
-        described["max_length"] = task.preprocessor.max_length
-    if getattr(task, "class_names", None):
-        described["labels"] = list(task.class_names)
-    return described
+    labels = list(getattr(task, "class_names", None) or ())
+    return described | ({"labels": labels} if labels else {})
 
 
 @contextmanager
@@ -118,7 +117,6 @@ def entity_tables(names: Sequence[str]) -> tuple[list[str], list[list[bool]]]:
 
 
 _LARGEST = 64
-_MATRICES = ("kernel", "embeddings")
 
 
 def float_task(task: AlbertTask) -> Any:
@@ -135,7 +133,8 @@ def float_task(task: AlbertTask) -> Any:
     dense = keras.layers.Dense, keras.layers.Embedding
     for variable in copy.weights:
         path, _, name = variable.path.rpartition("/")
-        if name in _MATRICES and isinstance(layers.get(path), dense):
+        is_matrix = name in ("kernel", "embeddings")
+        if is_matrix and isinstance(layers.get(path), dense):
             variable.assign(float_weight(layers[path], name))
         else:
             variable.assign(_read(variables[variable.path]))

@@ -104,7 +104,13 @@ def verify(
         >>> sorted(verified.signatures)  # doctest: +SKIP
         ['serve_document', 'serve_pair', 'serve_tokens', 'serving_default']
     """
-    version = _find_version(fetch(directory))
+    path = fetch(directory)
+    if not path.is_dir():
+        msg = f"There is no directory {path}. Pass the path that `export` returned."
+        raise ValueError(msg)
+    version = path.absolute()
+    if not (version / "saved_model.pb").exists():
+        version = [version, *served_versions(version).values()][-1]
     if not (version / "saved_model.pb").is_file():
         raise ValueError(
             f"{version} contains no `saved_model.pb`, so it is not a SavedModel. Pass "
@@ -157,16 +163,6 @@ def read_signatures(described: Mapping[str, Any]) -> dict[str, Signature]:
         name: Signature(read(one["inputs"]), read(one["outputs"]))
         for name, one in described.items()
     }
-
-
-def _find_version(path: Path) -> Path:
-    if not path.is_dir():
-        msg = f"There is no directory {path}. Pass the path that `export` returned."
-        raise ValueError(msg)
-    path = path.absolute()
-    if (path / "saved_model.pb").exists():
-        return path
-    return [path, *served_versions(path).values()][-1]
 
 
 def _replay(
@@ -226,15 +222,10 @@ def _grpc_example(
     for name, values in inputs.items():
         dtype, field = _FIELDS[specs[name].dtype]
         array = np.array(values)
-        tensors[name] = {
-            "dtype": dtype,
-            "tensor_shape": {"dim": [{"size": size} for size in array.shape]},
-            field: [
-                base64.b64encode(value.encode()).decode()
-                if isinstance(value, str)
-                else value
-                for value in array.ravel().tolist()
-            ],
-        }
+        flat = array.ravel().tolist()
+        if dtype == "DT_STRING":
+            flat = [base64.b64encode(value.encode()).decode() for value in flat]
+        shape = {"dim": [{"size": size} for size in array.shape]}
+        tensors[name] = {"dtype": dtype, "tensor_shape": shape, field: flat}
     spec = {"name": model, "signature_name": signature}
     return json.dumps({"model_spec": spec, "inputs": tensors})

@@ -40,7 +40,6 @@ def write_litert(
 
 
 def _make_function(task: AlbertTask, sequence_length: int | None) -> Any:
-    """Make the task's function of int32 ids."""
     ranks = {name: len(spec.shape) for name, spec in task.input.items()}
     # The model fills in its most likely starts.
     has_starts = ranks.pop("start_positions", None) is not None
@@ -71,17 +70,21 @@ _PLACES = frozenset({"mask_positions"})
 
 
 def _name_outputs(task: AlbertTask, ids: Tensors, outputs: Any) -> Tensors:
-    """Name a model's outputs as in the ONNX export, and add those of the best."""
     match row_of(task).outputs:
         case None:
             named: Tensors = outputs
             return named
         case "classes" if task.is_regression:
             return {"score": outputs[:, 0]}
-        case "classes" if not task.returns_logits:
-            return _likeliest(outputs)
         case "classes" | "tags":
-            return {"logits": outputs, **_likeliest(tf.nn.softmax(outputs))}
+            is_logits = getattr(task, "returns_logits", True)
+            chances = tf.nn.softmax(outputs) if is_logits else outputs
+            return {
+                **({"logits": outputs} if is_logits else {}),
+                "probabilities": chances,
+                "score": tf.reduce_max(chances, axis=-1),
+                "index": tf.argmax(chances, axis=-1, output_type=tf.int32),
+            }
         case "choices":
             is_present = tf.reduce_any(ids["padding_mask"] != 0, axis=-1)
             scores = tf.where(is_present, tf.nn.softmax(outputs), 0.0)
@@ -90,14 +93,6 @@ def _name_outputs(task: AlbertTask, ids: Tensors, outputs: Any) -> Tensors:
             return {"logits": outputs, "scores": scores, "index": index}
         case name:
             return {name: outputs}
-
-
-def _likeliest(probabilities: Any) -> Tensors:
-    return {
-        "probabilities": probabilities,
-        "score": tf.reduce_max(probabilities, axis=-1),
-        "index": tf.argmax(probabilities, axis=-1, output_type=tf.int32),
-    }
 
 
 if __name__ == "__main__":

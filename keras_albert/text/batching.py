@@ -66,19 +66,18 @@ def plan_batches(
     """Group examples of similar length into batches; the last may be smaller."""
     # Without a generator the longest are first, to allocate the memory of the whole
     # run. With one, examples are sorted in pools of 64 batches, which are shuffled.
+
+    def cut(order: Int64Array, size: int) -> list[Int64Array]:
+        return [order[i : i + size] for i in range(0, len(order), size)]
+
     if generator is None:
-        order = np.argsort(-lengths, kind="stable")
-        return _cut(order, batch_size)
+        return cut(np.argsort(-lengths, kind="stable"), batch_size)
     shuffled = generator.permutation(len(lengths))
     batches: list[Int64Array] = []
-    for pool in _cut(shuffled, _BATCHES_A_POOL * batch_size):
+    for pool in cut(shuffled, _BATCHES_A_POOL * batch_size):
         in_order = pool[np.argsort(-lengths[pool], kind="stable")]
-        batches += _cut(in_order, batch_size)
+        batches += cut(in_order, batch_size)
     return [batches[i] for i in generator.permutation(len(batches))]
-
-
-def _cut(order: Int64Array, size: int) -> list[Int64Array]:
-    return [order[i : i + size] for i in range(0, len(order), size)]
 
 
 # Batches by which the shape of rows is chosen, the share of places that it leaves for
@@ -132,10 +131,8 @@ def plan_packed_batches(
             break
         few, many, best = few[closes], many[closes], best[closes]
         of_many, of_few = np.divmod(best, batch_size)
-        batches[many, of_many], batches[few, of_few] = (
-            batches[few, of_few],
-            batches[many, of_many],
-        )
+        given, taken = batches[many, of_many], batches[few, of_few]
+        batches[many, of_many], batches[few, of_few] = taken, given
         # Others are tried in the next round.
         batches = np.roll(batches, _TRIED, axis=1)
     return [*batches, rest] if len(rest) else list(batches)

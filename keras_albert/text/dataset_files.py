@@ -44,12 +44,7 @@ class SquadFile(NamedTuple):
         Returns:
             A `SquadFile`.
         """
-        return SquadFile(
-            self.ids[rows],
-            self.questions[rows],
-            self.contexts[rows],
-            self.answers[rows],
-        )
+        return SquadFile(*(column[rows] for column in self))
 
 
 def read_squad(path: str | os.PathLike[str]) -> SquadFile:
@@ -189,17 +184,13 @@ def read_conll(
         >>> read_conll(path)
         ([['Ada', 'wrote'], ['Oslo']], [['B-person', 'O'], ['B-place']])
     """
-    texts: list[list[str]] = []
-    rows: list[list[str]] = []
-    words: list[str] = []
-    tags: list[str] = []
+    texts: list[tuple[list[str], list[str]]] = [([], [])]
     # Not `splitlines`, which also splits at characters that occur within tweets.
     for number, line in enumerate(_read_text(fetch(path)).split("\n"), start=1):
+        words, tags = texts[-1]
         if not line.strip() or line.startswith(_DOCUMENT):
             if words:
-                texts.append(words)
-                rows.append(tags)
-                words, tags = [], []
+                texts.append(([], []))
             continue
         columns = line.rstrip("\r").split("\t" if "\t" in line else None)
         try:
@@ -214,13 +205,11 @@ def read_conll(
             )
         words.append(word)
         tags.append(tag)
-    if words:
-        texts.append(words)
-        rows.append(tags)
-    if not texts:
+    found = [each for each in texts if each[0]]
+    if not found:
         msg = f"{path} holds no words. Each line should be a word, a tab and its tag."
         raise ValueError(msg)
-    return texts, rows
+    return [words for words, _ in found], [tags for _, tags in found]
 
 
 def _read_text(path: Path) -> str:

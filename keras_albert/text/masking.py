@@ -79,7 +79,13 @@ class WholeWordMasking:
         self.word_starts = WordStarts(tokenizer)
         self.mask_token_id = int(tokenizer.mask_token_id)
         self.pad_token_id = int(tokenizer.pad_token_id)
-        self._drawable = _drawable_ids(tokenizer)
+        self._drawable: IntArray = tokenizer.vocabulary.text_ids
+        if not len(self._drawable):
+            raise ValueError(
+                f"The vocabulary's {tokenizer.vocabulary_size()} pieces are all "
+                "special, and masking draws from the others. Train one with "
+                "`keras_albert.text.train_vocabulary`."
+            )
         weights = 1 / np.arange(1, self.rates.max_ngram + 1)
         self._ngram_steps = np.cumsum(weights / weights.sum())
 
@@ -89,9 +95,8 @@ class WholeWordMasking:
         slots = self.rates.slots(width)
         chosen = self._choose(token_ids, draws)
         rows = chosen // width
-        slot = number_in_row(rows)
-        shape = (num_rows, slots)
-        positions, labels = np.zeros(shape, np.int32), np.zeros(shape, np.int32)
+        slot, shape = number_in_row(rows), (num_rows, slots)
+        positions, labels = np.zeros((2, *shape), np.int32)
         weights = np.zeros(shape, np.float32)
         flat = token_ids.reshape(-1)
         positions[rows, slot] = chosen % width
@@ -181,9 +186,8 @@ class WholeWordMasking:
         inside = inside[np.lexsort((distance[inside], rows[inside]))]
         # The last run may exceed its row's slots.
         total = np.cumsum(sizes[inside])
-        before = np.concatenate([[0], total])[
-            np.searchsorted(rows[inside], rows[inside])
-        ]
+        places = np.searchsorted(rows[inside], rows[inside])
+        before = np.concatenate([[0], total])[places]
         taken = np.full(len(rows), _NOT, np.int8)
         taken[inside[total - before <= slots[rows[inside]]]] = _WHOLE
         none = ~np.logical_or.reduceat(taken == _WHOLE, opening)
@@ -191,18 +195,6 @@ class WholeWordMasking:
         result = np.empty_like(taken)
         result[order] = taken
         return result
-
-
-def _drawable_ids(tokenizer: Any) -> IntArray:
-    """Return the ids of pieces of text, without control, byte and special pieces."""
-    ids: IntArray = tokenizer.vocabulary.text_ids
-    if not len(ids):
-        raise ValueError(
-            f"The vocabulary's {tokenizer.vocabulary_size()} pieces are all special, "
-            "and masking draws from the others. Train one with "
-            "`keras_albert.text.train_vocabulary`."
-        )
-    return ids
 
 
 _LETTERS = re.compile(f"[{UNSPACED}]")
@@ -226,10 +218,7 @@ class WordStarts:
         self._is_special[tokenizer.special_token_ids] = True
         self._opens = vocabulary.begins_word
         if vocabulary.marks_words:
-            nothing = np.zeros(len(texts), bool)
-            self._is_space = self._is_mark = nothing
-            self._parts_before = self._parts_after = nothing
-            return
+            texts = [""] * len(texts)
         self._is_space = np.array([text == " " for text in texts])
         self._parts_before = np.array([_stands_alone(text[:1]) for text in texts])
         self._is_mark = np.array([_category(text[:1]) == "M" for text in texts])

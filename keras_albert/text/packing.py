@@ -9,11 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from keras_albert.text.reading import plain_column
-from keras_albert.text.tokenizer.token_rows import (
-    TokenRows,
-    ragged_range,
-    truncated_lengths,
-)
+from keras_albert.text.tokenizer import token_rows
 from keras_albert.types import (
     Batch,
     FloatArray,
@@ -29,8 +25,7 @@ _WEIGHTS_ARE = "`sample_weight` must have a number for each example."
 class Examples(Protocol):
     """Tokenized input, from which rows are packed into batches."""
 
-    # Tokens in each row, int64 `(rows,)`.
-    lengths: Int64Array
+    lengths: Int64Array  # Tokens in each row, `(rows,)`.
 
     def __len__(self) -> int:
         """Return the number of rows."""
@@ -44,8 +39,7 @@ class LabelledTexts:
 
     def __init__(self, texts: Any, y: Any = None, sample_weight: Any = None) -> None:
         y, sample_weight = (
-            None if values is None else np.atleast_1d(values)
-            for values in (y, sample_weight)
+            None if x is None else np.atleast_1d(x) for x in (y, sample_weight)
         )
         check_counts(len(texts), y, sample_weight)
         self.texts = texts
@@ -59,12 +53,10 @@ class LabelledTexts:
 
     def pack(self, rows: Int64Array, length: int) -> Batch:
         """Pack some rows; see `Examples`."""
-        batch: Batch = (self.texts.pack(rows, length),)
-        if self.y is not None:
-            batch += (self.y[rows],)
-            if self.sample_weight is not None:
-                batch += (self.sample_weight[rows],)
-        return batch
+        x, y, weights = self.texts.pack(rows, length), self.y, self.sample_weight
+        if y is None:
+            return (x,)
+        return (x, y[rows]) if weights is None else (x, y[rows], weights[rows])
 
 
 def lengths_by_text(examples: Any) -> Int64Array:
@@ -116,9 +108,11 @@ def read_weights(sample_weight: Any, axes: int = 1) -> Any:
 def weights_by_target(targets: Any, weights: Any) -> Any:
     """Copy one array of weights to each of several targets, with as many axes."""
     # Keras on TensorFlow would fail, or multiply each loss by each weight.
-    if weights is None or isinstance(weights, Mapping):
-        return weights
-    if not isinstance(targets, Mapping):
+    if (
+        weights is None
+        or isinstance(weights, Mapping)
+        or not isinstance(targets, Mapping)
+    ):
         return weights
     return {
         name: weights.reshape(weights.shape + (1,) * (target.ndim - weights.ndim))
@@ -161,7 +155,7 @@ class EncodedTexts:
 
     def __init__(
         self,
-        columns: tuple[TokenRows, ...],
+        columns: tuple[token_rows.TokenRows, ...],
         special: SpecialIds,
         max_length: int,
         truncate: Truncation = "round_robin",
@@ -170,7 +164,7 @@ class EncodedTexts:
         self.special = special
         budget = max_length - self.num_specials
         lengths = tuple(column.lengths for column in columns)
-        self._kept = truncated_lengths(lengths, budget, truncate)
+        self._kept = token_rows.truncated_lengths(lengths, budget, truncate)
         self._starts = tuple(column.starts for column in columns)
         self.lengths: Int64Array = np.sum(self._kept, axis=0) + self.num_specials
 
@@ -196,19 +190,16 @@ class EncodedTexts:
             end = begin + kept
             inside = (position >= begin[:, None]) & (position < end[:, None])
             # Row by row, from left to right: the order of the ids in `column`.
-            source = ragged_range(self._starts[segment][indices], kept)
+            source = token_rows.ragged_range(self._starts[segment][indices], kept)
             token_ids[inside] = column.values[source]
             token_ids[rows, end] = special.sep
             if segment:
                 segment_ids[inside] = segment
                 segment_ids[rows, end] = segment
             begin = end + 1
-        padding_mask = (position < begin[:, None]).astype(np.int32)
-        return {
-            "token_ids": token_ids,
-            "segment_ids": segment_ids,
-            "padding_mask": padding_mask,
-        }
+        mask = (position < begin[:, None]).astype(np.int32)
+        ids = {"token_ids": token_ids, "segment_ids": segment_ids}
+        return {**ids, "padding_mask": mask}
 
 
 def pack_in_graph(
@@ -222,12 +213,10 @@ def pack_in_graph(
     # `pad_to` is a length, rising lengths to choose from, or `None`, the longest row.
     import tensorflow_text as tf_text  # noqa: PLC0415  (needed in graphs only)
 
-    budget = max_length - len(segments) - 1
-    if truncate == "round_robin":
-        trimmer: Any = tf_text.RoundRobinTrimmer(budget)
-    else:
-        trimmer = tf_text.WaterfallTrimmer(budget)
-    return join_in_graph(tuple(trimmer.trim(list(segments))), special, pad_to)
+    is_fair = truncate == "round_robin"
+    kind = tf_text.RoundRobinTrimmer if is_fair else tf_text.WaterfallTrimmer
+    trimmed = kind(max_length - len(segments) - 1).trim(list(segments))
+    return join_in_graph(tuple(trimmed), special, pad_to)
 
 
 def join_in_graph(
@@ -243,15 +232,15 @@ def join_in_graph(
         list(segments), start_of_sequence_id=special.cls, end_of_segment_id=special.sep
     )
     longest = tf.cast(token_ids.bounding_shape(axis=1), tf.int32)
-    if pad_to is None:
+    if isinstance(pad_to, int):
+        shape: Any = [None, pad_to]
+    elif pad_to is None:
         # An empty batch has no longest row, but a model needs at least one token.
-        length = tf.maximum(longest, 1)
-    elif isinstance(pad_to, int):
-        length = pad_to
+        shape = tf.stack([-1, tf.maximum(longest, 1)])
     else:
         buckets = tf.constant(list(pad_to), tf.int32)
-        length = buckets[tf.searchsorted(buckets, longest[None])[0]]
-    shape = [None, length] if isinstance(pad_to, int) else tf.stack([-1, length])
+        place = tf.searchsorted(buckets, longest[None])[0]
+        shape = tf.stack([-1, buckets[place]])
     padding_mask = tf.ones_like(token_ids, dtype=tf.int32)
     return {
         "token_ids": token_ids.to_tensor(special.pad, shape=shape),
@@ -276,13 +265,13 @@ class OverlappingWindows:
         whole = lengths[self.documents]
         size = np.broadcast_to(size, lengths.shape)[self.documents]
         stride = np.broadcast_to(stride, lengths.shape)[self.documents]
-        number = ragged_range(np.zeros_like(counts), counts)
+        number = token_rows.ragged_range(np.zeros_like(counts), counts)
         inside = np.minimum(number * stride, np.maximum(0, whole - size))
         self._sizes = np.minimum(whole, size)
         begins = inside + (np.cumsum(lengths) - lengths)[self.documents]
         # The tokens of each window, as positions in the concatenated documents.
-        self.tokens = TokenRows(
-            ragged_range(begins, self._sizes).astype(np.int32), self._sizes
+        self.tokens = token_rows.TokenRows(
+            token_rows.ragged_range(begins, self._sizes).astype(np.int32), self._sizes
         )
         # Middles are doubled, and borders quadrupled, to remain integers.
         middles = 2 * begins + self._sizes
@@ -321,7 +310,7 @@ class TextWindows:
 
     def __init__(
         self,
-        texts: TokenRows,
+        texts: token_rows.TokenRows,
         special: SpecialIds,
         max_length: int,
         stride: int | None = None,
@@ -329,7 +318,7 @@ class TextWindows:
         room = max_length - 2
         windows = OverlappingWindows(texts.lengths, room, window_stride(stride, room))
         tokens = windows.tokens
-        ids = TokenRows(texts.values[tokens.values], tokens.lengths)
+        ids = token_rows.TokenRows(texts.values[tokens.values], tokens.lengths)
         self._rows = EncodedTexts((ids,), special, max_length)
         self.lengths = self._rows.lengths
         self._texts = windows.documents

@@ -21,13 +21,9 @@ from keras_albert.text.reading import (
     text_columns,
 )
 from keras_albert.text.tokenizer.albert_tokenizer import AlbertTokenizer
+from keras_albert.text.tokenizer.token_rows import TokenRows
 from keras_albert.types import Lengths, Mode
-from keras_albert.utils.arguments import (
-    MAX_TOKENS,
-    check_at_most,
-    is_whole_number,
-    refuse_unknown,
-)
+from keras_albert.utils import arguments
 
 # Preprocessors of KerasHub whose constructors take the tokenizer.
 _TAKE_TOKENIZER = (
@@ -94,20 +90,20 @@ class AlbertPreprocessor(PresetMixin):
     ) -> None:
         # The name of `pack_sequences` in version 0.1.
         pack_sequences = kwargs.pop("share_rows", pack_sequences)
-        refuse_unknown(type(self), kwargs)
+        arguments.refuse_unknown(type(self), kwargs)
         for name, length in (
             ("sequence_length", sequence_length),
             ("max_sequence_length", max_sequence_length),
         ):
             if length is None:
                 continue
-            if not is_whole_number(length) or length < self.shortest_length:
+            if not arguments.is_whole_number(length) or length < self.shortest_length:
                 raise ValueError(
                     f"`{name}` must be at least {self.shortest_length}, so that each "
                     "text keeps a token, and a whole number. Received: "
                     f"{name}={length!r}"
                 )
-            check_at_most(MAX_TOKENS, **{name: length})
+            arguments.check_at_most(arguments.MAX_TOKENS, **{name: length})
         if pack_sequences not in (True, False):
             raise ValueError(
                 "`pack_sequences` is True or False. Received: "
@@ -146,16 +142,17 @@ class AlbertPreprocessor(PresetMixin):
     @property
     def special_ids(self) -> SpecialIds:
         """The ids that packing adds."""
-        tokenizer = self.tokenizer
-        return SpecialIds(
-            cls=tokenizer.cls_token_id,
-            sep=tokenizer.sep_token_id,
-            pad=tokenizer.pad_token_id,
-        )
+        own = self.tokenizer
+        return SpecialIds(own.cls_token_id, own.sep_token_id, own.pad_token_id)
 
     def columns(self, x: Any) -> TextBatch:
         """Read raw input into columns with one entry per example."""
         return x if isinstance(x, TextBatch) else TextBatch(*self.read_input(x))
+
+    def tokenize_columns(self, columns: Any) -> tuple[TokenRows, ...]:
+        """Tokenize columns that were read."""
+        tokenize = self.tokenizer.tokenize_rows
+        return tuple(tokenize(column, checked=True) for column in columns)
 
     def encode(
         self, x: Any, y: Any = None, sample_weight: Any = None

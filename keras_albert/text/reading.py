@@ -40,9 +40,10 @@ def text_columns(texts: Any) -> tuple[tuple[list[str], ...], bool]:
     names = COLUMN_NAMES[len(columns)]
     read = [to_text_rows(c, name=n) for c, n in zip(columns, names, strict=True)]
     if len({(len(rows), batched) for rows, batched in read}) > 1:
-        counts = " and ".join(
-            f"{len(rows)}" if batched else "a single text" for rows, batched in read
+        sizes = (
+            str(len(rows)) if batched else "a single text" for rows, batched in read
         )
+        counts = " and ".join(sizes)
         raise ValueError(
             f"A pair needs as many first texts as second ones. Received: {counts}. "
             "Pass two lists of equal length, or a list of pairs."
@@ -95,15 +96,12 @@ def check_graph_text(texts: Tensor, name: str = "texts") -> Tensor:
     # One more, since `argmin` refuses an empty batch.
     flat = tf.reshape(tf.cast(is_text, tf.int32), [-1])
     row = tf.argmin(tf.concat([flat, [1]], axis=0))
-    message = tf.strings.join(
-        [
-            "row ",
-            tf.strings.as_string(row),
-            f" of {name} is not UTF-8. Decode it with the encoding it was written in, "
-            'as in `tf.strings.unicode_transcode(texts, "LATIN1", "UTF-8")`; with '
-            '"UTF-8" for both, invalid bytes are replaced.',
-        ]
+    remedy = (
+        f" of {name} is not UTF-8. Decode it with the encoding it was written in, "
+        'as in `tf.strings.unicode_transcode(texts, "LATIN1", "UTF-8")`; with '
+        '"UTF-8" for both, invalid bytes are replaced.'
     )
+    message = tf.strings.join(["row ", tf.strings.as_string(row), remedy])
     check = tf.debugging.Assert(tf.reduce_all(is_text), [message])
     # Makes later operations wait for the check.
     with tf.control_dependencies([check]):
@@ -126,14 +124,12 @@ def holds_text(x: Any) -> bool:
 
 def to_text_rows(inputs: Any, name: str = "texts") -> tuple[list[str], bool]:
     """Read one text or many, also string tensors; return whether there were many."""
-    rows: list[Any]
-    if isinstance(inputs, str | bytes):
-        rows, batched = [inputs], False
-    elif isinstance(inputs, list | tuple):
+    rows, batched = [inputs], False
+    if isinstance(inputs, list | tuple):
         rows, batched = list(inputs), True
     elif is_column(inputs):
         rows, batched = plain_column(inputs), True
-    else:
+    elif not isinstance(inputs, str | bytes):
         rows, batched = _array_rows(inputs, name)
     # Valid input, the common case, costs only two passes of C code.
     if set(map(type, rows)) - {str}:
@@ -160,8 +156,7 @@ def plain_column(values: Any) -> Any:
         return values
     for method in ("to_pylist", "to_list"):
         if hasattr(values, method):
-            rows: list[Any] = getattr(values, method)()
-            return rows
+            return getattr(values, method)()
     return values[:] if hasattr(values, "__len__") else list(values)
 
 
@@ -204,7 +199,9 @@ def _to_str(row: Any, index: int, name: str) -> str:
                 'encoding it was written in, as in `row.decode("latin-1")`, or '
                 'drop what cannot be read with `row.decode(errors="replace")`.'
             ) from None
-    if _is_missing(row):
+    is_nan = isinstance(row, float | np.floating) and math.isnan(row)
+    # pandas has missing values of its own.
+    if row is None or is_nan or type(row).__name__ in {"NAType", "NaTType"}:
         raise ValueError(
             f"row {index} of {name} is {row}; a text is needed in every row. Drop "
             'the row, or fill it with an empty string (pandas: `.fillna("")`).'
@@ -219,13 +216,6 @@ def _to_str(row: Any, index: int, name: str) -> str:
         f"row {index} of {name} is {row!r} ({type(row).__name__}), not a text. "
         "Convert it with `str(row)` if its digits are the text you mean."
     )
-
-
-def _is_missing(row: Any) -> bool:
-    """Return whether a row is `None`, NaN or one of pandas' missing values."""
-    if row is None or type(row).__name__ in {"NAType", "NaTType"}:
-        return True
-    return isinstance(row, float | np.floating) and math.isnan(row)
 
 
 def _refuse_surrogates(rows: list[str], name: str) -> None:

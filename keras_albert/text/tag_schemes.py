@@ -55,12 +55,9 @@ def tag_names(labels: Iterable[str], scheme: Scheme = "BIO") -> tuple[str, ...]:
 
 def scheme_of_names(names: Iterable[str]) -> Scheme:
     """Guess the scheme from the names of the tags alone."""
-    marks = set()
-    for name in names:
-        mark, _ = _split(name)
-        if name != OUTSIDE and not mark:
-            return "IO"
-        marks.add(mark)
+    marks = {_split(name)[0] for name in names if name != OUTSIDE}
+    if "" in marks:
+        return "IO"
     if marks & {"E", "S"}:
         return "BIOES"
     return "BIO" if marks & {"B", "I"} else "IO"

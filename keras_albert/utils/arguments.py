@@ -39,11 +39,8 @@ def refuse_unknown(
     if not unknown:
         return
     names = ", ".join(f"`{name}`" for name in unknown)
-    nearest = [
-        f"`{match}`"
-        for name in unknown
-        for match in get_close_matches(name, sorted(known), n=1)
-    ]
+    close = (get_close_matches(name, sorted(known), n=1) for name in unknown)
+    nearest = [f"`{match}`" for matches in close for match in matches]
     if nearest:
         hint = f"Did you mean {', '.join(nearest)}?"
     elif hint is None:
@@ -125,25 +122,19 @@ def check_types(settings: Any) -> None:
     """Check the types of settings, and convert an int where a float is declared."""
     declared = get_type_hints(type(settings))
     for each in fields(settings):
-        allowed = allowed_types(declared[each.name])
+        hint = declared[each.name]
+        parts = get_args(hint) if isinstance(hint, UnionType) else (hint,)
+        allowed = [get_origin(part) or part for part in parts]
         value = getattr(settings, each.name)
         if type(value) is int and float in allowed and int not in allowed:
             object.__setattr__(settings, each.name, float(value))
-        elif not (type(value) in allowed or _is_mapping(value, allowed)):
+        # Other types must match exactly, as True is an instance of int.
+        elif type(value) not in allowed and not (
+            Mapping in allowed and isinstance(value, Mapping)
+        ):
             names = " or ".join(kind.__name__ for kind in allowed)
             msg = (
                 f"`{each.name}` must be {names}. Received: {each.name}={value!r}, "
                 f"{type(value).__name__}"
             )
             raise TypeError(msg.replace("NoneType", "None"))
-
-
-def allowed_types(declared: Any) -> tuple[type, ...]:
-    """Return the classes that an annotation allows."""
-    parts = get_args(declared) if isinstance(declared, UnionType) else (declared,)
-    return tuple(get_origin(part) or part for part in parts)
-
-
-def _is_mapping(value: Any, allowed: tuple[type, ...]) -> bool:
-    # Other types must match exactly, as True is an instance of int.
-    return Mapping in allowed and isinstance(value, Mapping)

@@ -18,14 +18,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from keras_albert.utils.remote import (
-    address_of,
-    check_new_address,
-    is_remote,
-    list_files,
-    local_path,
-    uploaded,
-)
+from keras_albert.utils import remote
 
 # Windows has no such module; abandoned files are not removed there.
 fcntl: Any = import_module("fcntl") if find_spec("fcntl") else None
@@ -41,7 +34,7 @@ def temporary_directory(beside: Path) -> Iterator[Path]:
     """Create a hidden directory, and remove it when the block ends."""
     # If the process is killed, the next one that writes to the same parent removes it:
     # a lock, which ends with its process, tells abandoned ones from those in use.
-    if is_remote(beside):
+    if remote.is_remote(beside):
         with tempfile.TemporaryDirectory() as temporary:
             yield Path(temporary)
         return
@@ -53,8 +46,8 @@ def temporary_directory(beside: Path) -> Iterator[Path]:
 def temporary_file(beside: Path) -> Iterator[Path]:
     """Create a hidden, empty file, and remove it when the block ends."""
 
-    def make(prefix: str, suffix: str, dir: Path) -> str:  # noqa: A002  (tempfile's)
-        handle, name = tempfile.mkstemp(prefix=prefix, suffix=suffix, dir=dir)
+    def make(**where: Any) -> str:
+        handle, name = tempfile.mkstemp(**where)
         os.close(handle)
         return name
 
@@ -155,12 +148,12 @@ def atomic_file(target: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield a temporary file that becomes `target` when the block succeeds."""
     # Several processes may write one target; the last one wins. Stores of objects show
     # a file when all of it is there.
-    if is_remote(target):
-        list_files(target)  # It is reached before the work.
-        with uploaded(target) as path, atomic_file(path) as temporary:
+    if remote.is_remote(target):
+        remote.list_files(target)  # It is reached before the work.
+        with remote.uploaded(target) as path, atomic_file(path) as temporary:
             yield temporary
         return
-    path = local_path(target).absolute()
+    path = remote.local_path(target).absolute()
     with folders_above(path), temporary_file(path) as temporary:
         yield temporary
         # `mkstemp` restricts access to this user; the result has default permissions.
@@ -175,11 +168,11 @@ def check_new_file(path: Path, overwrite: bool = False) -> None:
             f"{path} is a directory, but a file must be written there. Choose another "
             "path."
         )
-    exists = list_files(path) if is_remote(path) else path.exists()
+    exists = remote.list_files(path) if remote.is_remote(path) else path.exists()
     if exists and not overwrite:
         raise FileExistsError(
-            f"{address_of(path) or path} already exists. Choose another path, or pass "
-            "overwrite=True."
+            f"{remote.address_of(path) or path} already exists. Choose another path, "
+            "or pass overwrite=True."
         )
 
 
@@ -214,14 +207,10 @@ def folders_above(path: Path) -> Iterator[None]:
 _OPEN: ContextVar[tuple[Path, ...]] = ContextVar("open_directories", default=())
 
 
-def _replaces_nothing(written: Path, target: Path) -> Callable[[str], bool]:
-    return lambda name: False
-
-
 @contextmanager
 def atomic_directory(
     target: str | os.PathLike[str],
-    plan: Callable[[Path, Path], Callable[[str], bool]] = _replaces_nothing,
+    plan: Callable[[Path, Path], Callable[[str], bool]] = lambda *_: lambda _: False,
 ) -> Iterator[Path]:
     """Yield a temporary directory that becomes `target` when the block succeeds."""
     # An existing target is swapped with it in one step, and keeps its files that the
@@ -230,16 +219,21 @@ def atomic_directory(
     # is found if the process dies at this moment. Within another such block, the target
     # itself is yielded. A remote target must be new; see `upload` for the order of its
     # files.
-    if is_remote(target):
-        check_new_address(target)
-        with uploaded(target) as path, atomic_directory(path) as temporary:
+    if remote.is_remote(target):
+        remote.check_new_address(target)
+        with remote.uploaded(target) as path, atomic_directory(path) as temporary:
             yield temporary
         return
-    path = local_path(target).resolve()
+    path = remote.local_path(target).resolve()
     if path in _OPEN.get():
         yield path
         return
-    _restore_former(path)
+    former = former_directory(path)
+    if former.is_dir():
+        if path.exists():
+            shutil.rmtree(former, ignore_errors=True)
+        else:
+            former.rename(path)
     _check_target(path)
     with folders_above(path), temporary_directory(path) as temporary:
         reset = _OPEN.set((*_OPEN.get(), temporary))
@@ -259,15 +253,6 @@ def former_directory(path: Path) -> Path:
     """Return a directory's name while it is replaced, where none can be swapped."""
     path = path.resolve()
     return path.parent / f".{path.name}.former.keras-albert"
-
-
-def _restore_former(path: Path) -> None:
-    former = former_directory(path)
-    if former.is_dir():
-        if path.exists():
-            shutil.rmtree(former, ignore_errors=True)
-        else:
-            former.rename(path)
 
 
 def _check_target(path: Path) -> None:
@@ -329,26 +314,17 @@ def _check_kinds(path: Path, written: Path) -> None:
 def _carry(source: Path, target: Path, drops: Callable[[str], bool]) -> None:
     """Link files of one directory into another, except dropped or existing names."""
 
+    def is_passed_over(name: Path) -> bool:
+        there = target / name
+        exists = os.path.lexists(there) and not there.is_dir()
+        return exists or drops(name.as_posix())
+
     def passed_over(directory: str, names: list[str]) -> list[str]:
         inside = Path(directory).relative_to(source)
-        return [
-            name
-            for name in names
-            if drops((inside / name).as_posix())
-            or (
-                os.path.lexists(target / inside / name)
-                and not (target / inside / name).is_dir()
-            )
-        ]
+        return [name for name in names if is_passed_over(inside / name)]
 
-    shutil.copytree(
-        source,
-        target,
-        symlinks=True,
-        ignore=passed_over,
-        copy_function=_link,
-        dirs_exist_ok=True,
-    )
+    how: Any = {"symlinks": True, "ignore": passed_over, "dirs_exist_ok": True}
+    shutil.copytree(source, target, copy_function=_link, **how)
 
 
 def _link(source: str, target: str) -> None:

@@ -5,6 +5,7 @@ import os
 import platform
 import re
 import sys
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -33,12 +34,9 @@ def versions(*packages: str) -> dict[str, str]:
 
     backend = keras.config.backend()
     found = {"python": platform.python_version(), "backend": backend}
-    own = ("keras-albert", "keras", "keras-hub", backend)
-    for package in own + packages:
-        try:
+    for package in ("keras-albert", "keras", "keras-hub", backend, *packages):
+        with suppress(PackageNotFoundError):
             found[package] = version(package)
-        except PackageNotFoundError:
-            continue
     return found
 
 

@@ -52,7 +52,16 @@ def message_classes(
         siblings = made[parent].nested_type if parent else file.message_type
         made[name] = message = siblings.add(name=short)
         for field_name, row in fields.items():
-            _add_field(message, field_name, row, package, enums)
+            label = _PROTO.LABEL_REPEATED if row.repeated else _PROTO.LABEL_OPTIONAL
+            field = message.field.add(name=field_name, number=row.number, label=label)
+            if row.kind in _KINDS:
+                field.type = _KINDS[row.kind]
+            else:
+                is_enum = row.kind in enums
+                field.type = _PROTO.TYPE_ENUM if is_enum else _PROTO.TYPE_MESSAGE
+                field.type_name = f".{package}.{row.kind}"
+            if row.default is not None:
+                field.default_value = row.default
         # The range for custom fields.
         message.extension_range.add(start=200, end=536870912)
     for name, values in enums.items():
@@ -69,17 +78,3 @@ def message_classes(
         )
         for name in messages
     }
-
-
-def _add_field(
-    message: Any, name: str, row: Field, package: str, enums: Mapping[str, Any]
-) -> None:
-    label = _PROTO.LABEL_REPEATED if row.repeated else _PROTO.LABEL_OPTIONAL
-    field = message.field.add(name=name, number=row.number, label=label)
-    if row.kind in _KINDS:
-        field.type = _KINDS[row.kind]
-    else:
-        field.type = _PROTO.TYPE_ENUM if row.kind in enums else _PROTO.TYPE_MESSAGE
-        field.type_name = f".{package}.{row.kind}"
-    if row.default is not None:
-        field.default_value = row.default

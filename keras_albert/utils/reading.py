@@ -32,9 +32,16 @@ def reading(path: str | os.PathLike[str], remedy: str | None = None) -> Iterator
         name = os.fspath(path)
         if isinstance(error, ValueError | OSError) and name in str(error):
             raise
+        # The first line of the error, with its type if that is informative.
+        text, *_ = str(error).strip().splitlines() or [""]
+        if len(text) > _LONGEST_REASON:
+            text = f"{text[:_LONGEST_REASON]}..."
+        plain = type(error) in (OSError, RuntimeError, TypeError, ValueError)
+        if not (plain and text):
+            text = f"{type(error).__name__}: {text}".rstrip(": ")
         raise ValueError(
-            f"{name}{_size(path)} is damaged, or a different kind of file "
-            f"({_reason(error)}). {remedy or _REMEDY}"
+            f"{name}{_size(path)} is damaged, or a different kind of file ({text}). "
+            f"{remedy or _REMEDY}"
         ) from error
 
 
@@ -92,13 +99,3 @@ def _size(path: str | os.PathLike[str]) -> str:
         return f" ({file.stat().st_size:,} bytes)" if file.is_file() else ""
     except (OSError, ValueError):
         return ""
-
-
-def _reason(error: Exception) -> str:
-    """Return the first line of an error, with its type if that is informative."""
-    lines = str(error).strip().splitlines()
-    text = lines[0] if lines else ""
-    if len(text) > _LONGEST_REASON:
-        text = f"{text[:_LONGEST_REASON]}..."
-    plain = type(error) in (OSError, RuntimeError, TypeError, ValueError)
-    return text if plain and text else f"{type(error).__name__}: {text}".rstrip(": ")

@@ -111,10 +111,8 @@ def download(address: str, target: Path, files: dict[str, Any]) -> None:
 
 
 def list_files(path: _Path) -> dict[str, dict[str, Any]]:
-    """Return what a store knows of files, by their names below an address.
-
-    The name of the file at the address itself is empty.
-    """
+    """Return what a store knows of files, by their names below an address."""
+    # The name of the file at the address itself is empty.
     address = str(address_of(path))
     with _explained(address, "read"):
         store, root = _open(address)
@@ -154,10 +152,8 @@ def uploaded(path: _Path) -> Iterator[Path]:
 
 
 def upload(source: Path, path: _Path, keep: bool = False) -> None:
-    """Upload a file or a directory, and last the files by which others find it.
-
-    If that fails, what was uploaded of a directory is removed, unless `keep`.
-    """
+    """Upload a file or a directory, and last the files by which others find it."""
+    # If that fails, what was uploaded of a directory is removed, unless `keep`.
     address = str(address_of(path))
     names = [
         each.relative_to(source).as_posix()

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from keras_albert.utils import child_program
 
@@ -27,7 +28,7 @@ def run_in_tensorflow(what: str, module: str, *arguments: str) -> None:
 
 
 def run_child(
-    python: Sequence[str], program: str, arguments: Sequence[str] = (), words: str = ""
+    python: Sequence[str], program: str, arguments: Sequence[str] = ()
 ) -> "subprocess.CompletedProcess[str]":
     """Run a Python program with TensorFlow that ends when this process ends."""
     package_parent = Path(__file__).resolve().parents[2]
@@ -42,28 +43,14 @@ def run_child(
         "PYTHONPATH": os.pathsep.join(filter(None, search_path)),
     }
     command = [*python, child_program.__file__, program, *arguments]
-    with subprocess.Popen(
-        command,
-        env=environment,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        # A converter's output is not always UTF-8.
-        errors="replace",
-    ) as process:
-        if process.stdin is None:
-            raise AssertionError("opened with a pipe")
-        # A duplicate, because `communicate` closes the original.
-        lifeline = os.dup(process.stdin.fileno())
-        try:
-            output, errors = process.communicate(words)
-        except BaseException:
-            process.kill()
-            raise
-        finally:
-            os.close(lifeline)
-    return subprocess.CompletedProcess(command, process.returncode, output, errors)
+    stdin, lifeline = os.pipe()
+    # A converter's output is not always UTF-8.
+    how: Any = {"capture_output": True, "text": True, "errors": "replace"}
+    try:
+        return subprocess.run(command, env=environment, stdin=stdin, check=False, **how)
+    finally:
+        os.close(stdin)
+        os.close(lifeline)
 
 
 def describe_end(status: int) -> str:

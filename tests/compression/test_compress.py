@@ -15,7 +15,7 @@ from keras_albert import (
     compress,
     merge_adapters,
 )
-from keras_albert.compression.factorization import factorize
+from keras_albert.compression.compress import factorize
 from keras_albert.text.tokenizer.word_piece import WordPieceRules
 
 CASED = WordPieceRules(lowercase=False)

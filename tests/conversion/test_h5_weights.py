@@ -8,7 +8,7 @@ import pytest
 from safetensors.numpy import load_file
 
 from keras_albert import AlbertBackbone, tasks
-from keras_albert.conversion.task_classes import class_of
+from keras_albert.conversion.convert import class_of
 from keras_albert.conversion.weight_files import stored_weights
 from keras_albert.presets.checkpoint import open_checkpoint
 from tests.compiled import to_numpy

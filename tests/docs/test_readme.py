@@ -132,7 +132,7 @@ def test_each_format_names_the_tests_that_prove_it():
     formats = {
         path.relative_to(folder).parts[0].removesuffix(".py") for path in defining
     }
-    formats -= {"weight_map_format"}
+    formats -= {"weight_map"}
     assert len(formats) == 4
     assert formats <= tested
 

@@ -8,8 +8,7 @@ from dataclasses import fields
 import pytest
 
 from keras_albert.pretraining import PretrainingConfig
-from keras_albert.pretraining.prepare.pipeline import PART_SIZE
-from keras_albert.pretraining.prepare.vocabulary import NUM_LINES
+from keras_albert.pretraining.prepare.pipeline import NUM_LINES, PART_SIZE
 from keras_albert.tasks.recipes import RECIPE_NAMES
 from keras_albert_cli import options
 from keras_albert_cli.run_command import describe_versions

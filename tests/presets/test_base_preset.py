@@ -17,7 +17,7 @@ from keras_albert import (
     AlbertTextEmbedder,
     AlbertTokenizer,
 )
-from keras_albert.conversion.task_classes import load_task
+from keras_albert.conversion.convert import load_task
 from keras_albert.text.tokenizer.sentencepiece_file import parse_vocabulary
 from tests.serving.served_models import make_task
 

@@ -3,7 +3,7 @@
 import pytest
 
 from keras_albert import AlbertBackbone
-from keras_albert.presets.model_size import check_backbone_size, check_size
+from keras_albert.presets.checkpoint import check_backbone_size, check_size
 from tests.foreign_models import TINY
 
 SIZES = TINY | {"num_groups": 2, "num_inner_repetitions": 2}

@@ -15,7 +15,7 @@ from keras_albert import (
     AlbertMaskedLMPreprocessor,
     AlbertTokenizer,
 )
-from keras_albert.presets.preset_files import preset_directory
+from keras_albert.presets.checkpoint import preset_directory
 from tests.foreign_models import TINY
 from tests.placed_deaths import died_everywhere
 

@@ -63,10 +63,9 @@ def test_a_child_does_not_outlive_a_parent_that_is_killed(tmp_path):
     wait_for(lambda: not is_running(child))
 
 
-def test_it_reads_its_input_and_says_how_it_ended(tmp_path):
+def test_it_says_how_it_ended(tmp_path):
     program = tmp_path / "program.py"
-    program.write_text("import sys\nprint(sys.argv, sys.stdin.readline())\nsys.exit(3)")
-    words = "a" * 10**6
-    finished = run_child([sys.executable], str(program), ["b"], f"{words}\n")
+    program.write_text("import sys\nprint(sys.argv)\nsys.exit(3)")
+    finished = run_child([sys.executable], str(program), ["b"])
     assert finished.returncode == 3
-    assert finished.stdout.split() == [f"['{program}',", "'b']", words]
+    assert finished.stdout.split() == [f"['{program}',", "'b']"]

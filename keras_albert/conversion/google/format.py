@@ -27,6 +27,8 @@ from keras_albert.conversion.google.names import (
     MODULE_PREFIX,
     SECOND_FACTOR,
     TRAINING_STATE,
+    garden_objects,
+    garden_variables,
 )
 from keras_albert.conversion.google.tensorflow_files import (
     SAVED_MODEL,
@@ -41,22 +43,18 @@ from keras_albert.conversion.weight_map import (
     Array,
     Head,
     WeightMap,
+    WeightMapCheckpoint,
+    WeightMapFormat,
     backbone_of,
     check_head_epsilon,
     has_bert_dials,
 )
-from keras_albert.conversion.weight_map_format import (
-    WeightMapCheckpoint,
-    WeightMapFormat,
-)
 from keras_albert.presets.checkpoint import CheckpointFormat, Files
 from keras_albert.tasks.base.other_backbone import merge_adapters
+from keras_albert.text.tokenizer import word_piece
 from keras_albert.text.tokenizer.vocabularies import open_vocabulary
-from keras_albert.text.tokenizer.word_piece import (
-    is_word_piece,
-    parse_word_piece,
-    write_word_piece,
-)
+from keras_albert.utils.atomic_files import temporary_directory
+from keras_albert.utils.tensorflow_process import run_in_tensorflow
 
 _VOCABULARY_FILE = "30k-clean.model"
 
@@ -111,10 +109,8 @@ class GoogleCheckpoint(WeightMapCheckpoint):
         return list(self._shapes.values())
 
     def task_name(self) -> str | None:
-        """Return the name of the task class for the checkpoint's head, or `None`.
-
-        A head with one output counts as a regression; RACE's has the same weights.
-        """
+        """Return the name of the task class for the checkpoint's head, or `None`."""
+        # A head with one output counts as a regression; RACE's has the same weights.
         found = self._shapes
         for head in self.weight_map.heads:
             if head.mappings and all(each.name in found for each in head.mappings):
@@ -154,19 +150,17 @@ class GoogleCheckpoint(WeightMapCheckpoint):
         """Return the vocabulary of a checkpoint, as `AlbertTokenizer` takes it."""
         found = super().read_vocabulary()
         stated = saved_model_lowercases(self.directory)
-        if stated is None or not is_word_piece(found):
+        if stated is None or not word_piece.is_word_piece(found):
             return found
-        pieces, rules = parse_word_piece(found)
-        return write_word_piece(pieces, replace(rules, lowercase=stated))
+        pieces, rules = word_piece.parse_word_piece(found)
+        return word_piece.write_word_piece(pieces, replace(rules, lowercase=stated))
 
     def find_vocabulary(self) -> Path | None:
         """Return `30k-clean.model`, or the only `*.model`, or the only `vocab*.txt`."""
         found = super().find_vocabulary()
         for pattern in ("*.model", "vocab*.txt"):
-            there = [
-                *self.directory.glob(pattern),
-                *self.directory.glob(f"{_ASSETS}/{pattern}"),
-            ]
+            places = pattern, f"{_ASSETS}/{pattern}"
+            there = [path for each in places for path in self.directory.glob(each)]
             if found is None and len(there) == 1:
                 found = there[0]
         return found
@@ -251,7 +245,7 @@ class GoogleFormat(WeightMapFormat):
         (directory / self._pattern).write_text(f"{text}\n", encoding="utf-8")
         if vocabulary is not None:
             found = open_vocabulary(vocabulary)
-            is_words = is_word_piece(vocabulary)
+            is_words = word_piece.is_word_piece(vocabulary)
             name = found.file_name if is_words else _VOCABULARY_FILE
             (directory / name).write_bytes(found.contents())
 
@@ -322,6 +316,63 @@ GOOGLE = GoogleFormat(
     GOOGLE_BERT,
 )
 FIRST_ALBERT_ZH = GoogleFormat(
-    *("albert-zh", "albert_zh", ALBERT_ZH),
-    *("albert_config.json", "albert_model.ckpt"),
+    *("albert-zh", "albert_zh", ALBERT_ZH), *("albert_config.json", "albert_model.ckpt")
+)
+
+
+class ModelGardenFormat(GoogleFormat):
+    """A `tf.train.Checkpoint` of an encoder, and of a masked LM's head."""
+
+    def recognizes(self, files: Files) -> bool:
+        """Return `False`: their names are google-research's when they are read."""
+        return False
+
+    def check_layers(self, backbone: AlbertBackbone) -> None:
+        """Check that all layers of an ALBERT are one."""
+        is_bert = self.weight_map.block is BERT.block
+        if not is_bert and backbone.num_groups * backbone.num_inner_repetitions > 1:
+            msg = (
+                f"All layers of {self.name}'s ALBERT are one. Received a model with "
+                f"num_groups={backbone.num_groups} and num_inner_repetitions="
+                f"{backbone.num_inner_repetitions}. Export it with layout='google'."
+            )
+            raise ValueError(msg)
+
+    def write_tensors(
+        self, prefix: Path, tensors: dict[str, Array], num_heads: int
+    ) -> None:
+        """Write the objects of an encoder."""
+        garden_objects(garden_variables(tensors, num_heads)).save(str(prefix))
+
+
+class TFHubFormat(ModelGardenFormat):
+    """A SavedModel of such objects, with its config beside it."""
+
+    def write(
+        self, model: keras.Model, directory: Path, vocabulary: bytes | None
+    ) -> None:
+        """Write a SavedModel; a process with the TensorFlow backend makes the graph."""
+        lowercases = ""
+        if vocabulary is not None and word_piece.is_word_piece(vocabulary):
+            lowercases = str(word_piece.parse_word_piece(vocabulary).rules.lowercase)
+        with temporary_directory(directory) as source:
+            super().write(model, source, vocabulary)
+            program = "keras_albert.conversion.google.write_saved_model"
+            arguments = (str(source), str(directory), lowercases)
+            run_in_tensorflow("SavedModel", program, *arguments)
+
+
+_THEIRS = ("AlbertMaskedLM", "AlbertBackbone", "AlbertTextEmbedder")
+_ALBERT, _BERT = (
+    replace(each, heads=tuple(head for head in each.heads if head.task in _THEIRS))
+    for each in (ALBERT, BERT)
+)
+_FILES = ("albert_config.json", "albert_model.ckpt")
+_BERT_FILES = ("bert_config.json", "bert_model.ckpt")
+MODEL_GARDEN, TF_HUB = (
+    kind(key, name, _ALBERT, *_FILES, kind(f"{key}-bert", name, _BERT, *_BERT_FILES))
+    for kind, key, name in (
+        (ModelGardenFormat, "model-garden", "TensorFlow Model Garden"),
+        (TFHubFormat, "tf-hub", "TF-Hub"),
+    )
 )

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from keras_albert.conversion.google.model_garden import (
+from keras_albert.conversion.google.names import (
     ALBERT_LAYER,
     google_name,
     google_shape,
@@ -44,13 +44,7 @@ _OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 
 
 class StoredTensor(NamedTuple):
-    """A tensor of a checkpoint.
-
-    Attributes:
-        key: string. Its name in the file.
-        stored_shape: Tuple of int. Its shape there.
-        shape: Tuple of int. Its shape in google-research.
-    """
+    """A tensor of a checkpoint: its name and shape there, and in google-research."""
 
     key: str
     stored_shape: tuple[int, ...]
@@ -108,14 +102,6 @@ def read_tensors(prefix: Path, wanted: Callable[[str], bool]) -> dict[str, Array
         }
 
 
-def read_scalar(prefix: Path, key: str) -> Any:
-    """Return a single value of a checkpoint; `None` if there is none of that name."""
-    with _reading(prefix) as reader:
-        if reader.get_variable_to_shape_map().get(key) != []:
-            return None
-        return reader.get_tensor(key)
-
-
 def write_tensors(prefix: Path, tensors: Mapping[str, Array]) -> None:
     """Write a checkpoint that `tf.train.load_checkpoint` reads."""
     tf = import_tensorflow()
@@ -142,10 +128,8 @@ def _reading(prefix: Path) -> Iterator[Any]:
 
 
 def _google_names(graph: bytes, shapes: Mapping[str, Shape]) -> dict[str, str]:
-    """Return google-research's names by keys; an unknown variable's is its key.
-
-    Training state and heads other than a masked LM's are left out.
-    """
+    """Return google-research's names by keys; an unknown variable's is its key."""
+    # Training state and heads other than a masked LM's are left out.
     from tensorflow.core.protobuf import (  # noqa: PLC0415  (slow to import)
         trackable_object_graph_pb2,
     )
@@ -166,10 +150,8 @@ def _google_names(graph: bytes, shapes: Mapping[str, Shape]) -> dict[str, str]:
 
 
 def saved_model_config(directory: Path) -> dict[str, Any] | None:
-    """Return an encoder's config by google-research's keys, with `model_type`.
-
-    `None` if the SavedModel has no encoder of ALBERT or BERT.
-    """
+    """Return an encoder's config by google-research's keys, with `model_type`."""
+    # `None` if the SavedModel has no encoder of ALBERT or BERT.
     path, prefix = directory / SAVED_MODEL, find_checkpoint(directory)
     if prefix is None or not path.is_file():
         return None
@@ -205,20 +187,9 @@ def saved_model_config(directory: Path) -> dict[str, Any] | None:
     layers = 0
     while f"{_BERT.format(layers)}/{_BERT_PARTS[0]}" in found:
         layers += 1
-    return config | {"num_hidden_layers": layers or _count_layers(path)}
-
-
-def saved_model_lowercases(directory: Path) -> bool | None:
-    """Return whether a SavedModel says that texts are lowercased; `None` if not."""
-    prefix = find_checkpoint(directory)
-    if prefix is None or not (directory / SAVED_MODEL).is_file():
-        return None
-    stated = read_scalar(prefix, _LOWERCASES)
-    return None if stated is None else bool(stated)
-
-
-def _count_layers(path: Path) -> int:
-    """Return the number of layers that share their weights, by their outputs."""
+    if layers:
+        return config | {"num_hidden_layers": layers}
+    # Layers that share their weights are counted by their outputs.
     from tensorflow.core.protobuf import (  # noqa: PLC0415  (slow to import)
         saved_model_pb2,
     )
@@ -235,4 +206,15 @@ def _count_layers(path: Path) -> int:
             "is unknown. Write an `albert_config.json` with `num_hidden_layers` and "
             "the other sizes beside it."
         )
-    return len(sequences) - 1
+    return config | {"num_hidden_layers": len(sequences) - 1}
+
+
+def saved_model_lowercases(directory: Path) -> bool | None:
+    """Return whether a SavedModel says that texts are lowercased; `None` if not."""
+    prefix = find_checkpoint(directory)
+    if prefix is None or not (directory / SAVED_MODEL).is_file():
+        return None
+    with _reading(prefix) as reader:
+        if reader.get_variable_to_shape_map().get(_LOWERCASES) != []:
+            return None
+        return bool(reader.get_tensor(_LOWERCASES))

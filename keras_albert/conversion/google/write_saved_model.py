@@ -15,12 +15,9 @@ import keras
 import tensorflow as tf
 
 from keras_albert.backbone import AlbertBackbone
+from keras_albert.conversion.convert import class_of
 from keras_albert.conversion.google.format import GoogleCheckpoint
-from keras_albert.conversion.google.model_garden import (
-    garden_objects,
-    garden_variables,
-)
-from keras_albert.conversion.task_classes import class_of
+from keras_albert.conversion.google.names import garden_objects, garden_variables
 from keras_albert.conversion.weight_map import backbone_of, variables_by_path
 from keras_albert.presets.checkpoint import open_checkpoint
 

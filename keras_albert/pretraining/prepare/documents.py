@@ -18,15 +18,9 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 
 from keras_albert.utils.environment import import_package
-from keras_albert.utils.remote import (
-    address_of,
-    check_new_address,
-    is_remote,
-    uploaded,
-)
+from keras_albert.utils.remote import address_of, check_new_address, is_remote, uploaded
 
 JSON_SUFFIXES = (".jsonl", ".ndjson", ".json")
-_COMPRESSED = (".gz",)
 _EXTRA = "keras-albert[pretraining]"
 
 
@@ -50,15 +44,12 @@ class InputPart:
     @property
     def is_compressed(self) -> bool:
         """Whether the file is compressed with gzip."""
-        return self.path.lower().endswith(_COMPRESSED)
+        return self.path.lower().endswith(".gz")
 
     @property
     def is_json(self) -> bool:
         """Whether each line is a JSON document."""
-        name = self.path.lower()
-        for suffix in _COMPRESSED:
-            name = name.removesuffix(suffix)
-        return name.endswith(JSON_SUFFIXES)
+        return self.path.lower().removesuffix(".gz").endswith(JSON_SUFFIXES)
 
 
 def find_parts(inputs: Sequence[str], part_size: int) -> list[InputPart]:
@@ -145,10 +136,9 @@ def read_documents(
     # Each document belongs to exactly one part, however the file is split.
     with _open(part) as (file, stream):
         lines = _Lines(stream, part, counters)
+        documents = _plain_documents(lines)
         if part.is_json:
             documents = _json_documents(lines, text_field, counters)
-        else:
-            documents = _plain_documents(lines)
         for document in documents:
             yield from _sections(document, counters)
             # The last document may end in the next part.
@@ -158,7 +148,6 @@ def read_documents(
 
 @contextmanager
 def _open(part: InputPart) -> Iterator[tuple[Any, Any]]:
-    """Open the file, and the stream of its text."""
     filesystems = beam_filesystems()
     # Beam's reader of compressed files does not limit the length of lines.
     with filesystems.open(part.path, compression_type="uncompressed") as stream:
@@ -308,27 +297,24 @@ def _json_documents(
 def _sections(document: Iterator[str], counters: Counter[str]) -> Iterator[Section]:
     key, number = b"", 0
     waiting: list[str] = []
+
+    def section() -> Section:
+        nonlocal key
+        if not key:
+            text = "".join(f"{line}\n" for line in waiting)
+            key = hashlib.blake2b(text.encode(), digest_size=16).digest()
+        return Section(key, number, waiting)
+
     size = 0
-    for line in document:
-        text = line.strip()
-        if not text:
-            continue
+    for text in filter(None, map(str.strip, document)):
         waiting.append(text)
         size += len(text)
         if size >= SECTION_CHARACTERS:
-            key = key or _key(waiting)
-            yield Section(key, number, waiting)
+            yield section()
             waiting, size, number = [], 0, number + 1
     if waiting:
-        yield Section(key or _key(waiting), number, waiting)
+        yield section()
     counters["documents" if waiting or number else "documents dropped: empty"] += 1
-
-
-def _key(lines: list[str]) -> bytes:
-    hashed = hashlib.blake2b(digest_size=16)
-    for line in lines:
-        hashed.update(line.encode("utf-8") + b"\n")
-    return hashed.digest()
 
 
 # Called with the number of bytes that have been read, and of all bytes.

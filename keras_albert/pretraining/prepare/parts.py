@@ -19,13 +19,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from keras_albert.pretraining.prepare.documents import (
-    InputPart,
-    Section,
-    beam_filesystems,
-    progress_of_part,
-    read_documents,
-)
+from keras_albert.pretraining.prepare import documents
 from keras_albert.pretraining.prepare.sentence_pairs import PairSettings, SentencePairs
 from keras_albert.pretraining.prepared_files import (
     FORMAT_VERSION,
@@ -57,7 +51,7 @@ class PreparationSettings:
     # The file of `progress_of_part`; "" if there is none.
     progress: str = ""
 
-    def fingerprint(self, part: InputPart) -> str:
+    def fingerprint(self, part: documents.InputPart) -> str:
         """Return the name of a part's files, another one if they would change."""
         # It does not depend on the other parts, whose files stay when inputs are added.
         values = asdict(self) | asdict(part)
@@ -75,18 +69,18 @@ class PartPreparation:
         self._vocabulary = open_vocabulary(settings.vocabulary)
         self._pairs = SentencePairs(self._vocabulary, settings.pairs)
 
-    def __call__(self, number: int, part: InputPart) -> dict[str, Report]:
+    def __call__(self, number: int, part: documents.InputPart) -> dict[str, Report]:
         """Write the shards of a part unless it is finished; return its report."""
         fingerprint = self.settings.fingerprint(part)
-        path = path_in(self.settings.output, PARTS_FOLDER, part_report(fingerprint))
-        progress = progress_of_part(self.settings.progress, number)
+        path = path_in(self.settings.output, PARTS_FOLDER, f"{fingerprint}.json")
+        progress = documents.progress_of_part(self.settings.progress, number)
         if (finished := _finished(path)) is not None:
             progress(part.num_bytes)
             return {fingerprint: finished}
         counters: Counter[str] = Counter()
         with self._writers(fingerprint) as writers:
             field = self.settings.text_field
-            for section in read_documents(part, field, counters, progress):
+            for section in documents.read_documents(part, field, counters, progress):
                 split = self._split_of(section)
                 for example in self._pairs(section, counters):
                     writers[split].add(example)
@@ -100,7 +94,7 @@ class PartPreparation:
             stream.write(json.dumps(report).encode())
         return {fingerprint: report}
 
-    def _split_of(self, section: Section) -> Split:
+    def _split_of(self, section: documents.Section) -> Split:
         # By the second half of the key; the first half identifies the document.
         place = int.from_bytes(section.key[8:], "little") / 2**64
         return "held_out" if place < self.settings.held_out else "train"
@@ -120,20 +114,15 @@ class PartPreparation:
                 writer.close()
 
 
-def part_report(fingerprint: str) -> str:
-    """Return the file name of the report of a finished part."""
-    return f"{fingerprint}.json"
-
-
 def path_in(directory: str, *names: str) -> str:
     """Join path components of any filesystem."""
-    path: str = beam_filesystems().join(directory, *names)
+    path: str = documents.beam_filesystems().join(directory, *names)
     return path
 
 
 def read_report(path: str) -> dict[str, Any]:
     """Read a JSON file in any filesystem; an empty dict if it does not exist."""
-    filesystems = beam_filesystems()
+    filesystems = documents.beam_filesystems()
     if not filesystems.exists(path):
         return {}
     with filesystems.open(path) as stream:
@@ -144,7 +133,7 @@ def read_report(path: str) -> dict[str, Any]:
 @contextmanager
 def appearing_files(output: str, paths: list[str]) -> Iterator[list[Any]]:
     """Open files that appear under their names when the block succeeds."""
-    filesystems = beam_filesystems()
+    filesystems = documents.beam_filesystems()
     folder = path_in(output, TEMPORARY_FOLDER)
     # A runner may process the same part twice at the same time.
     temporary = [path_in(folder, uuid.uuid4().hex) for _ in paths]
@@ -168,7 +157,7 @@ def appearing_files(output: str, paths: list[str]) -> Iterator[list[Any]]:
 
 def make_directory(path: str) -> None:
     """Make a directory, unless it exists or the filesystem has none."""
-    filesystems = beam_filesystems()
+    filesystems = documents.beam_filesystems()
     if os.path.isfile(path):
         raise NotADirectoryError(
             f"{path} is a file, but a directory must be written there. Choose another "
@@ -209,7 +198,7 @@ def prepare_part(settings: bytes, element: Any) -> dict[str, Report]:
     from apache_beam.metrics.metric import Metrics  # noqa: PLC0415  (an extra)
 
     number, part = element
-    reports = _preparation(settings)(number, InputPart(*part))
+    reports = _preparation(settings)(number, documents.InputPart(*part))
     for report in reports.values():
         for name, count in report["counters"].items():
             Metrics.counter("keras_albert", name).inc(count)
@@ -229,9 +218,11 @@ def sample_part(text_field: str, share: float, progress: str, element: Any) -> S
     """Return a share of the lines of a part, whatever the parts; see `map_parts`."""
     number, part = element
     sample: Sample = []
-    store = progress_of_part(progress, number)
+    store = documents.progress_of_part(progress, number)
     limit = int(share * 2**63)
-    for section in read_documents(InputPart(*part), text_field, Counter(), store):
+    for section in documents.read_documents(
+        documents.InputPart(*part), text_field, Counter(), store
+    ):
         key = int.from_bytes(section.key[:8], "little")
         drawn = hashed(key, section.number, np.arange(len(section.lines)))
         numbers = (drawn >> np.uint64(1)).tolist()

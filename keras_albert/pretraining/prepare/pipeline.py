@@ -1,11 +1,16 @@
 """From text files to examples, part by part."""
 
+import heapq
+import json
 import os
 import pickle
 import re
+import tempfile
+import uuid
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import asdict, astuple, replace
 from typing import Any
 
 from keras_albert.pretraining.prepare.documents import (
@@ -24,11 +29,9 @@ from keras_albert.pretraining.prepare.parts import (
     Report,
     appearing_files,
     make_directory,
-    part_report,
     path_in,
     read_report,
 )
-from keras_albert.pretraining.prepare.runner import in_worker, map_parts
 from keras_albert.pretraining.prepare.sentence_pairs import PairSettings
 from keras_albert.pretraining.prepared_files import (
     METADATA_FILE,
@@ -39,8 +42,101 @@ from keras_albert.pretraining.prepared_files import (
 )
 from keras_albert.text.tokenizer.albert_tokenizer import AlbertTokenizer
 from keras_albert.text.tokenizer.read_word_piece import split_pieces
+from keras_albert.text.tokenizer.train_vocabulary import train_vocabulary
 from keras_albert.text.tokenizer.vocabularies import VocabularySource
 from keras_albert.utils.arguments import check_at_least, check_positive
+
+# Beam appends this to error messages.
+_WHERE = " [while running "
+
+
+def map_parts(
+    parts: Sequence[InputPart],
+    work: Callable[[Any], Any],
+    merge: Callable[[Any], Any],
+    output: str,
+    pipeline_options: Any,
+) -> Any:
+    """Process each part in a worker, and return the merged results, as JSON values."""
+    # `work` receives the number of a part and its fields, `merge` any number of
+    # results; both are of `in_worker`.
+    if not parts:
+        return merge([])
+    import apache_beam as beam  # noqa: PLC0415
+    from apache_beam.options.pipeline_options import PipelineOptions  # noqa: PLC0415
+
+    if not isinstance(pipeline_options, PipelineOptions):
+        # In this process, as Beam's default runner tries to download a server.
+        pipeline_options = PipelineOptions(
+            flags=[], **{"runner": "FnApiRunner"} | dict(pipeline_options or {})
+        )
+    # One file, so that this process reads as much for any number of parts.
+    path = path_in(output, TEMPORARY_FOLDER, f"{uuid.uuid4().hex}.json")
+    try:
+        with beam.Pipeline(options=pipeline_options) as pipeline:
+            _ = (
+                pipeline
+                | "Parts" >> beam.Create([(n, astuple(p)) for n, p in enumerate(parts)])
+                | "Share out" >> beam.Reshuffle()
+                | "Prepare" >> beam.Map(work)
+                # The default of no parts is a side input, for which Dask would
+                # compute all parts again.
+                | "Merge" >> beam.CombineGlobally(merge).without_defaults()
+                | "Write" >> beam.Map(in_worker("write_result", output, path))
+            )
+    except Exception as error:
+        raise _raised_by_worker(error) from error
+    filesystems = beam_filesystems()
+    if not filesystems.exists(path):
+        raise ValueError(
+            f"The workers have left no results in {path_in(output, TEMPORARY_FOLDER)}: "
+            "is it on a file system that all workers share? Repeat the command with "
+            "such an output."
+        )
+    with filesystems.open(path) as stream:
+        result = json.loads(stream.read())
+    filesystems.delete([path])
+    return result
+
+
+def in_worker(name: str, *first: Any) -> Callable[..., Any]:
+    """Return a call of a function of `parts.py`, whose first arguments are given."""
+
+    # A worker that runs it does not import Keras, which takes seconds and a gigabyte.
+    # Pickled by its code, since it is not a function of a module: unpickling one of
+    # this package would import the package.
+    def call(*rest: Any) -> Any:
+        import importlib.util  # noqa: PLC0415
+        import sys  # noqa: PLC0415
+
+        for package in (
+            "keras_albert",
+            "keras_albert.text",
+            "keras_albert.pretraining",
+        ):
+            # Its modules are enough, without what the package exports.
+            if package not in sys.modules:
+                spec: Any = importlib.util.find_spec(package)
+                sys.modules[package] = importlib.util.module_from_spec(spec)
+        module = importlib.import_module("keras_albert.pretraining.prepare.parts")
+        return getattr(module, name)(*first, *rest)
+
+    return call
+
+
+def _raised_by_worker(error: BaseException) -> BaseException:
+    """Extract a worker's exception, including Ctrl-C, from Beam's exception."""
+    while _WHERE in str(error) and error.__context__ is not None:
+        error = error.__context__
+    # An error of another process is a text with a traceback.
+    last = re.findall(rf"^(\w+): (.*){re.escape(_WHERE)}", str(error), re.MULTILINE)
+    if last:
+        name, words = last[-1]
+        return {"KeyboardInterrupt": KeyboardInterrupt()}.get(
+            name, RuntimeError(words if name.endswith("Error") else f"{name}: {words}")
+        )
+    return error
+
 
 # Seconds to minutes of work per part, and shards of similar size.
 PART_SIZE = 64 * 2**20
@@ -132,7 +228,15 @@ def prepare_examples(
         ((4, 512), (4,))
     """
     patterns = [inputs] if isinstance(inputs, str | os.PathLike) else list(inputs)
-    _check(patterns, sequence_length, held_out, short_seq_prob, seed, part_size)
+    if not patterns:
+        raise ValueError("There are no inputs. Pass text files or globs.")
+    for name, rate in {"held_out": held_out, "short_seq_prob": short_seq_prob}.items():
+        if not 0 <= rate < 1:
+            msg = f"`{name}` must be from 0 to below 1. Received: {name}={rate}"
+            raise ValueError(msg)
+    check_at_least(8, sequence_length=sequence_length)
+    check_at_least(0, seed=seed)
+    check_positive(part_size=part_size)
     with beam_output(output) as place:
         make_directory(place)
         parts = find_parts([beam_path(pattern) for pattern in patterns], part_size)
@@ -164,23 +268,19 @@ def _read_vocabulary(vocabulary: str | os.PathLike[str] | bytes) -> bytes:
         path = os.fspath(vocabulary)
         filesystems = beam_filesystems()
         if os.path.isdir(path) or not filesystems.exists(path):
-            return _vocabulary_of_preset(path)
+            try:
+                return bytes(AlbertTokenizer.from_preset(path).proto)
+            except ValueError as error:
+                raise ValueError(
+                    f"There is no vocabulary at {path!r}, and no preset of that name "
+                    f"({error}) Train one with "
+                    "`keras_albert.pretraining.train_vocabulary_on`."
+                ) from error
         with filesystems.open(path) as stream:
             content = stream.read()
         source = split_pieces(content) if path.endswith(".txt") else content
     # With the text rules included, as workers and readers need it.
     proto: bytes = AlbertTokenizer(source).proto
-    return proto
-
-
-def _vocabulary_of_preset(preset: str) -> bytes:
-    try:
-        proto: bytes = AlbertTokenizer.from_preset(preset).proto
-    except ValueError as error:
-        raise ValueError(
-            f"There is no vocabulary at {preset!r}, and no preset of that name "
-            f"({error}) Train one with `keras_albert.pretraining.train_vocabulary_on`."
-        ) from error
     return proto
 
 
@@ -191,7 +291,7 @@ def _clear(settings: PreparationSettings, parts: list[InputPart]) -> None:
     pattern = path_in(settings.output, PARTS_FOLDER, "*.json")
     (found,) = filesystems.match([pattern])
     names = {filesystems.split(file.path)[1] for file in found.metadata_list}
-    unchanged = names >= {part_report(settings.fingerprint(part)) for part in parts}
+    unchanged = names >= {f"{settings.fingerprint(part)}.json" for part in parts}
     metadata = path_in(settings.output, METADATA_FILE)
     try:
         stored = read_report(metadata)
@@ -213,7 +313,6 @@ def _finish(
     reports: dict[str, Report],
     max_broken: float | None,
 ) -> PreparedMetadata:
-    """Write the vocabulary and the metadata, when all parts are finished."""
     output = settings.output
     fingerprints = [settings.fingerprint(part) for part in parts]
     found = [Counter(reports[name]["counters"]) for name in fingerprints]
@@ -235,27 +334,23 @@ def _finish(
         split: [shard_name(split, name) for name in fingerprints] for split in SPLITS
     }
     tokenizer = AlbertTokenizer(settings.vocabulary, text_rules="keep")
-    pairs = settings.pairs
+    pairs = asdict(settings.pairs) | {"held_out": settings.held_out}
+    names = ("seed", "short_seq_prob", "held_out", "language")
     metadata = PreparedMetadata(
-        pairs.sequence_length,
+        pairs["sequence_length"],
         tokenizer.vocabulary_size(),
         shards,
-        settings={
-            "seed": pairs.seed,
-            "short_seq_prob": pairs.short_seq_prob,
-            "held_out": settings.held_out,
-            "language": pairs.language,
-        },
+        settings={name: pairs[name] for name in names},
         counters=dict(sorted(counters.items())),
         broken_files=broken,
         files=files,
     )
-    names = [path_in(output, name) for name in (VOCABULARY_FILE, METADATA_FILE)]
+    paths = [path_in(output, name) for name in (VOCABULARY_FILE, METADATA_FILE)]
     contents = (settings.vocabulary, metadata.to_json().encode())
-    with appearing_files(output, names) as streams:
+    with appearing_files(output, paths) as streams:
         for stream, content in zip(streams, contents, strict=True):
             stream.write(content)
-    _delete_stale(settings, set(files), set(map(part_report, fingerprints)))
+    _delete_stale(settings, set(files), {f"{each}.json" for each in fingerprints})
     return metadata
 
 
@@ -277,16 +372,11 @@ def _check_sizes(output: str, files: dict[str, dict[str, int]]) -> None:
 
 
 def _broken_files(
-    parts: list[InputPart],
-    counters: list[Counter[str]],
-    max_broken: float | None,
+    parts: list[InputPart], counters: list[Counter[str]], max_broken: float | None
 ) -> list[str]:
     """Return the damaged files, or raise if they are too many."""
-    broken = [
-        part.path
-        for part, counted in zip(parts, counters, strict=True)
-        if counted[_BROKEN]
-    ]
+    pairs = zip(parts, counters, strict=True)
+    broken = [part.path for part, counted in pairs if counted[_BROKEN]]
     files = {part.path for part in parts}
     if max_broken is not None and len(broken) > max_broken * len(files):
         raise ValueError(
@@ -319,20 +409,95 @@ def _delete_stale(
     filesystems.delete([*stale, temporary])
 
 
-def _check(
-    inputs: Sequence[Any],
-    sequence_length: int,
-    held_out: float,
-    short_seq_prob: float,
-    seed: int,
-    part_size: int,
-) -> None:
-    if not inputs:
-        raise ValueError("There are no inputs. Pass text files or globs.")
-    for name, rate in {"held_out": held_out, "short_seq_prob": short_seq_prob}.items():
-        if not 0 <= rate < 1:
-            msg = f"`{name}` must be from 0 to below 1. Received: {name}={rate}"
-            raise ValueError(msg)
-    check_at_least(8, sequence_length=sequence_length)
-    check_at_least(0, seed=seed)
-    check_positive(part_size=part_size)
+# Enough for tens of thousands of pieces, with some gigabytes of memory.
+NUM_LINES = 500_000
+
+# Lines have fewer bytes on average: workers return so many more than are needed.
+_MOST_BYTES = 4096
+
+
+def train_vocabulary_on(
+    inputs: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    vocabulary_size: int = 30000,
+    num_lines: int = NUM_LINES,
+    text_field: str = "text",
+    output: str | os.PathLike[str] | None = None,
+    progress: Progress | None = None,
+    pipeline_options: Any = None,
+    part_size: int = PART_SIZE,
+    **kwargs: Any,
+) -> bytes:
+    r"""Train a vocabulary on the inputs of `prepare_examples`.
+
+    Workers read all of them, and draw lines by the documents that contain them: the
+    same lines for any number of workers and parts.
+
+    Args:
+        inputs: As in `prepare_examples`.
+        vocabulary_size: int. The number of pieces, including special tokens. Defaults
+            to `30000`.
+        num_lines: int. The maximum number of lines to train on; memory grows with it.
+            Defaults to `500_000`.
+        text_field: string. The field of the text in JSON lines. Defaults to `"text"`.
+        output: string or path. A directory, in any filesystem that Beam supports, to
+            write the model to, for `stored_vocabulary`. Defaults to `None`.
+        progress: Callable of the number of bytes that have been read and the number of
+            all bytes. Defaults to `None`.
+        pipeline_options: As in `prepare_examples`; on other machines, `output` must be
+            a directory that they share. Defaults to `None`.
+        part_size: int. As in `prepare_examples`. Defaults to 64 MiB.
+        **kwargs: Other arguments of `keras_albert.text.train_vocabulary`.
+
+    Returns:
+        The SentencePiece model as bytes.
+
+    Raises:
+        ValueError: If an input matches nothing, or there is too little text.
+
+    Example:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> path = Path(tempfile.mkdtemp()) / "a.txt"
+        >>> _ = path.write_text("the old school\n\n" * 20)
+        >>> len(train_vocabulary_on(path, vocabulary_size=24)) > 0
+        True
+    """
+    patterns = [inputs] if isinstance(inputs, str | os.PathLike) else list(inputs)
+    check_positive(num_lines=num_lines, part_size=part_size)
+    if output is not None:
+        make_directory(beam_path(output))
+    parts = find_parts([beam_path(pattern) for pattern in patterns], part_size)
+    share = num_lines * _MOST_BYTES / max(1, sum(part.num_bytes for part in parts))
+    local: Any = (
+        tempfile.TemporaryDirectory() if output is None else nullcontext(output)
+    )
+    with local as folder, reported_progress(parts, progress) as file:
+        sample = map_parts(
+            parts,
+            in_worker("sample_part", text_field, min(share, 1.0), file),
+            in_worker("merge_samples", num_lines),
+            os.fspath(folder),
+            pipeline_options,
+        )
+    proto = train_vocabulary(
+        [line for _, line in heapq.nsmallest(num_lines, sample)],
+        vocabulary_size=vocabulary_size,
+        input_sentence_size=0,
+        **kwargs,
+    )
+    if output is not None:
+        directory = os.fspath(output)
+        with appearing_files(directory, [path_in(directory, VOCABULARY_FILE)]) as files:
+            files[0].write(proto)
+    return proto
+
+
+def stored_vocabulary(output: str | os.PathLike[str]) -> bytes | None:
+    """Read the vocabulary in a directory of prepared examples."""
+    filesystems = beam_filesystems()
+    path = path_in(beam_path(output), VOCABULARY_FILE)
+    if not filesystems.exists(path):
+        return None
+    with filesystems.open(path) as stream:
+        proto: bytes = stream.read()
+    return proto

@@ -28,23 +28,18 @@ class PairSettings:
 
 
 class SentencePairs:
-    """Makes pairs as ALBERT's reference does, without cues that reveal the order.
+    """Makes pairs as ALBERT's reference does, without cues that reveal the order."""
 
-    Sentences are taken until they fill a row; a random number of them are the first
-    segment, the others the second, and the longer one is cut, at both ends, until both
-    fit. By default, one row in ten has a shorter target length. Unlike the reference:
-
-    - A row has at least two sentences, of the same document, even if one would fill
-      it. One that is left alone at an end of the document is dropped and counted:
-      the place of the full stop would reveal the order of two halves of a sentence.
-    - Half of the documents are processed from end to beginning. The sentence that
-      fills a row up is longer than others; if it were always in the second segment,
-      the lengths would reveal the order.
-    - If an odd number of tokens fits, the segment with one more is chosen at random.
-
-    Source: [Lan et al., 2020](https://arxiv.org/abs/1909.11942), section 4.1, and
-    google-research/albert's `create_pretraining_data.py`.
-    """
+    # Sentences are taken until they fill a row; a random number of them are the first
+    # segment, the others the second, and the longer one is cut, at both ends, until
+    # both fit. Unlike the reference (`create_pretraining_data.py`):
+    # - A row has at least two sentences, of the same document, even if one would fill
+    #   it. One that is left alone at an end of the document is dropped and counted:
+    #   the place of the full stop would reveal the order of two halves of a sentence.
+    # - Half of the documents are processed from end to beginning. The sentence that
+    #   fills a row up is longer than others; if it were always in the second segment,
+    #   the lengths would reveal the order.
+    # - If an odd number of tokens fits, the segment with one more is chosen at random.
 
     def __init__(self, vocabulary: Vocabulary, settings: PairSettings) -> None:
         self.vocabulary = vocabulary

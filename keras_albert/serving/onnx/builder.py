@@ -1,7 +1,7 @@
 """Building ONNX graphs from Keras layers and ALBERT's backbone."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -148,7 +148,11 @@ class OnnxBuilder:
 
     def dense(self, layer: Any, x: Any, keep_float: bool = False) -> Any:
         """Run a `keras.layers.Dense`."""
-        x = self._linear(layer, x, keep_float)
+        if keep_float:
+            kernel = float_weight(layer, "kernel")
+            x = self.op.MatMul(x, self.constant(kernel, f"{layer.path}/kernel"))
+        else:
+            x = self._multiply(x, *self._matrix(layer, "kernel", axis=0))
         if layer.use_bias:
             x = self.op.Add(x, self.weight(layer.bias))
         return self.activate(layer.activation, x)
@@ -160,12 +164,6 @@ class OnnxBuilder:
         parts = zip((first, second), halves, strict=True)
         first, second = (self._multiply(x, half, *scale) for x, half in parts)
         return first, self.op.Add(second, self.weight(layer.bias))
-
-    def _linear(self, layer: Any, x: Any, keep_float: bool) -> Any:
-        if keep_float:
-            kernel = float_weight(layer, "kernel")
-            return self.op.MatMul(x, self.constant(kernel, f"{layer.path}/kernel"))
-        return self._multiply(x, *self._matrix(layer, "kernel", axis=0))
 
     def _multiply(self, x: Any, matrix: Any, scale: Any = None) -> Any:
         if scale is None:
@@ -216,10 +214,6 @@ class OnnxBuilder:
             )
         return known[function]()
 
-    def join(self, values: Sequence[Any], axis: int) -> Any:
-        """Concatenate tensors."""
-        return self.op.Concat(*values, axis=axis)
-
 
 # The attention bias of padding; finite, so that a row of padding only has no NaN.
 _HIDDEN = -1e9
@@ -235,11 +229,23 @@ def encode(builder: OnnxBuilder, backbone: Any, ids: dict[str, Any]) -> Any:
 
 def begin(builder: OnnxBuilder, backbone: Any, ids: dict[str, Any]) -> tuple[Any, Any]:
     """Return the first layer's input, and the bias of all, `(rows, 1, 1, length)`."""
-    x = _embed(builder, backbone.embedding, ids)
-    is_real = builder.cast(ids["padding_mask"], "bool")
-    bias = builder.op.Where(is_real, 0.0, _HIDDEN)
+    op, layer = builder.op, backbone.embedding
+    tokens = builder.embed(layer.token_embedding, ids["token_ids"])
+    positions = builder.weight(layer.position_embedding.position_embeddings)
+    # For a row that is too long, the lookup of positions fails in the runtime.
+    length = op.Squeeze(builder.size(ids["token_ids"], 1))
+    positions = op.Gather(positions, op.Range(0, length, 1))
+    segment_ids = ids["segment_ids"]
+    if layer.num_segments == 1:
+        segment_ids = op.Sub(segment_ids, segment_ids)
+    segments = builder.embed(layer.segment_embedding, segment_ids)
+    x = op.Add(op.Add(tokens, positions), segments)
+    x = builder.layer_norm(layer.layer_norm, x)
+    if layer.projection is not None:
+        x = builder.dense(layer.projection, x)
+    bias = op.Where(builder.cast(ids["padding_mask"], "bool"), 0.0, _HIDDEN)
     # For all heads and all queries.
-    return x, builder.op.Unsqueeze(bias, [1, 2])
+    return x, op.Unsqueeze(bias, [1, 2])
 
 
 def run_layer(
@@ -252,13 +258,20 @@ def run_layer(
     group = encoder.group_of(layer, backbone.num_layers) if is_known else 0
     for inner, block in enumerate(encoder.group_blocks(group)):
         own = None
-        if encoder.adapters is not None and is_known:
-            number = encoder.run_number(layer, inner, group, backbone.num_layers)
+        if encoder.adapters is not None:
+            if is_known:
+                number = encoder.run_number(layer, inner, group, backbone.num_layers)
+            else:
+                number = builder.op.Mul(layer, encoder.num_inner_repetitions)
+                number = builder.op.Add(number, inner)
             own = _own_weights(builder, encoder, number)
-        elif encoder.adapters is not None:
-            number = builder.op.Mul(layer, encoder.num_inner_repetitions)
-            own = _own_weights(builder, encoder, builder.op.Add(number, inner))
-        x = _run_block(builder, block, x, bias, activation, own)
+        x = builder.op.Add(x, _attend(builder, block, x, bias, own))
+        x = _layer_norm(builder, block.attention_layer_norm, x, own)
+        hidden = _dense(builder, block.feedforward_intermediate, x, own)
+        hidden = builder.activate(activation, hidden)
+        hidden = _dense(builder, block.feedforward_output, hidden, own)
+        x = builder.op.Add(x, hidden)
+        x = _layer_norm(builder, block.feedforward_layer_norm, x, own)
     return x
 
 
@@ -312,34 +325,6 @@ def masked_mean(
     total = op.ReduceSum(total, [1], keepdims=0)
     count = op.ReduceSum(weights, [1], keepdims=0)
     return op.Div(total, op.Max(count, keras.config.epsilon()))
-
-
-def _embed(builder: OnnxBuilder, layer: Any, ids: dict[str, Any]) -> Any:
-    op = builder.op
-    tokens = builder.embed(layer.token_embedding, ids["token_ids"])
-    positions = builder.weight(layer.position_embedding.position_embeddings)
-    # For a row that is too long, the lookup of positions fails in the runtime.
-    length = op.Squeeze(builder.size(ids["token_ids"], 1))
-    positions = op.Gather(positions, op.Range(0, length, 1))
-    segment_ids = ids["segment_ids"]
-    if layer.num_segments == 1:
-        segment_ids = op.Sub(segment_ids, segment_ids)
-    segments = builder.embed(layer.segment_embedding, segment_ids)
-    x = op.Add(op.Add(tokens, positions), segments)
-    x = builder.layer_norm(layer.layer_norm, x)
-    return x if layer.projection is None else builder.dense(layer.projection, x)
-
-
-def _run_block(
-    builder: OnnxBuilder, block: Any, x: Any, bias: Any, activation: Any, own: _Own
-) -> Any:
-    attended = builder.op.Add(x, _attend(builder, block, x, bias, own))
-    attended = _layer_norm(builder, block.attention_layer_norm, attended, own)
-    inner = _dense(builder, block.feedforward_intermediate, attended, own)
-    inner = builder.activate(activation, inner)
-    inner = _dense(builder, block.feedforward_output, inner, own)
-    inner = builder.op.Add(attended, inner)
-    return _layer_norm(builder, block.feedforward_layer_norm, inner, own)
 
 
 def _attend(builder: OnnxBuilder, block: Any, x: Any, bias: Any, own: _Own) -> Any:

@@ -18,7 +18,6 @@ class ClassifierGraph(OnnxTask):
         self.depths: Any = None
 
     def run(self, ids: dict[str, Any]) -> Any:
-        """Compute the outputs of `predict`."""
         if self.early is not None:
             outputs, self.depths = run_early(self.builder, self.task, ids, self.early)
             return outputs
@@ -26,14 +25,13 @@ class ClassifierGraph(OnnxTask):
         return self.builder.dense(self.task.output_dense, pooled, keep_float=True)
 
     def answer_tokens(self, outputs: Any) -> None:
-        """Add the numeric outputs."""
         self._answer(outputs)
 
     def answer_texts(self, *columns: Any) -> None:
-        """Add the numeric outputs and the class name."""
         index = self._answer(self.run(self.pack(*columns)))
         if index is not None:
-            self.builder.output("label", self.name_of(index), "batch")
+            names = self.builder.constant(self.task.class_names, "labels")
+            self.builder.output("label", self.op.Gather(names, index), "batch")
 
     def _answer(self, outputs: Any) -> Any:
         builder, classes = self.builder, self.task.num_classes
@@ -175,14 +173,12 @@ def _agree(
     if tolerance is not None:
         difference = op.Abs(op.Sub(outputs, previous))
         return op.LessOrEqual(op.Squeeze(difference, [1]), tolerance)
+    both = outputs, previous
     if classifier.is_multi_label:
-        same = op.Equal(op.Greater(outputs, 0.5), op.Greater(previous, 0.5))
+        same = op.Equal(*(op.Greater(x, 0.5) for x in both))
         least = op.ReduceMin(builder.cast(same, "int32"), [-1], keepdims=0)
         return builder.cast(least, "bool")
-    return op.Equal(
-        op.ArgMax(outputs, axis=-1, keepdims=0),
-        op.ArgMax(previous, axis=-1, keepdims=0),
-    )
+    return op.Equal(*(op.ArgMax(x, axis=-1, keepdims=0) for x in both))
 
 
 def _is_confident(

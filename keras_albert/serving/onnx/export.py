@@ -5,20 +5,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
 
-from keras_albert.serving.tasks import (
-    check_tokenizer,
-    describe_model,
-    explained_errors,
-    row_of,
-    with_one_head,
-)
+from keras_albert.serving import tasks
 from keras_albert.tasks.base.task import AlbertTask
 from keras_albert.tasks.classification.early_exit import read_exit_rule
 from keras_albert.utils.atomic_files import atomic_file, check_new_file
 from keras_albert.utils.environment import check_packages
-
-# Values that a model accepts if it accepts any.
-_LEAST: dict[str, Any] = {"patience": 1, "threshold": 0.5}
 
 
 def export_onnx(
@@ -78,41 +69,28 @@ def export_onnx(
         ...     "films.onnx", format="onnx", inputs="text", quantize="int8")
         PosixPath('films.onnx')
     """
-    _check_arguments(task, inputs, pairs, quantize)
-    if early is not None:
-        _check_early(task, early)
+    _check_arguments(task, inputs, pairs, quantize, early)
     check_new_file(path, overwrite)
     check_packages("The ONNX export", "keras-albert[onnx]", "onnx", "onnxscript")
     build = import_module("keras_albert.serving.onnx.builder").build_onnx_model
     options = {} if early is None else {"early": early}
-    task = with_one_head(task) if early is None else task
+    task = tasks.with_one_head(task) if early is None else task
     # The path is tried first, so that errors appear before any work is done.
-    with explained_errors(path), atomic_file(path) as partial:
-        described = _describe(task, inputs)
+    with tasks.explained_errors(path), atomic_file(path) as partial:
+        # The only type of metadata in ONNX is string.
+        described = {
+            name: x if isinstance(x, str) else json.dumps(x, ensure_ascii=False)
+            for name, x in tasks.describe_model(task, inputs).items()
+        }
         content = build(task, inputs, pairs, quantize == "int8", described, **options)
         partial.write_bytes(content)
     return path
 
 
-def _check_early(task: AlbertTask, early: str) -> None:
-    if early not in ("patience", "threshold"):
-        msg = f"`early` is None, 'patience' or 'threshold'. Received: early={early!r}"
-        raise ValueError(msg)
-    if not getattr(task, "exits", 0):
-        raise ValueError(
-            f"`early` needs a head after each layer, and this {type(task).__name__} "
-            "has none. Train an AlbertClassifier that is built with `exits=True`, or "
-            "leave out `early`."
-        )
-    # The settings of any model that has such exits at all.
-    tolerance = 1.0 if task.is_regression and early == "patience" else None
-    read_exit_rule(task, **{early: _LEAST[early]}, tolerance=tolerance)
-
-
 def _check_arguments(
-    task: AlbertTask, inputs: str, pairs: bool, quantize: str | None
+    task: AlbertTask, inputs: str, pairs: bool, quantize: str | None, early: str | None
 ) -> None:
-    row = row_of(task)
+    row = tasks.row_of(task)
     if inputs not in ("tokens", "text"):
         raise ValueError(f"`inputs` is 'tokens' or 'text'. Received: inputs={inputs!r}")
     if quantize not in (None, "int8"):
@@ -134,12 +112,19 @@ def _check_arguments(
             'none. Build it with one, or export it with inputs="tokens".'
         )
     if inputs == "text":
-        check_tokenizer(task)
-
-
-def _describe(task: AlbertTask, inputs: str) -> dict[str, str]:
-    """Return the description as strings, the only type of metadata in ONNX."""
-    return {
-        name: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-        for name, value in describe_model(task, inputs).items()
-    }
+        tasks.check_tokenizer(task)
+    if early is None:
+        return
+    if early not in ("patience", "threshold"):
+        msg = f"`early` is None, 'patience' or 'threshold'. Received: early={early!r}"
+        raise ValueError(msg)
+    if not getattr(task, "exits", 0):
+        raise ValueError(
+            f"`early` needs a head after each layer, and this {type(task).__name__} "
+            "has none. Train an AlbertClassifier that is built with `exits=True`, or "
+            "leave out `early`."
+        )
+    # The settings of any model that has such exits at all.
+    tolerance = 1.0 if task.is_regression and early == "patience" else None
+    least: Any = {"patience": 1, "threshold": 0.5}[early]
+    read_exit_rule(task, **{early: least}, tolerance=tolerance)

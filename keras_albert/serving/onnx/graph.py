@@ -14,9 +14,6 @@ from keras_albert.tasks.inputs.preprocessed_inputs import ID_NAMES
 class OnnxTask:
     """A task as an ONNX graph, with ids or texts as inputs."""
 
-    # Subclasses define what the model computes (`run`), the outputs (`answer_tokens`,
-    # `answer_texts`), and the inputs of strings (`text_axes`).
-
     # The inputs of strings, each with its axes after the batch.
     text_axes: ClassVar[dict[str, tuple[str, ...]]] = {"text": ()}
 
@@ -37,11 +34,8 @@ class OnnxTask:
         """Build the graph that takes strings; `pairs` adds `text_pair`."""
         self.texts = OnnxText(self.builder, self.task.preprocessor)
         inputs = self.text_axes | ({"text_pair": ()} if pairs else {})
-        columns = (
-            self.builder.input(name, "string", "batch", *axes)
-            for name, axes in inputs.items()
-        )
-        self.answer_texts(*columns)
+        add = self.builder.input
+        self.answer_texts(*(add(n, "string", "batch", *x) for n, x in inputs.items()))
 
     def token_axes(self) -> dict[str, tuple[str, ...]]:
         """Return the axes of each input of ids."""
@@ -79,12 +73,6 @@ class OnnxTask:
         most, place = (self.op.Squeeze(x, [-1]) for x in (most, place))
         return most, self.builder.cast(place, "int32")
 
-    def name_of(self, index: Any) -> Any:
-        """Return the names of classes by index."""
-        return self.op.Gather(
-            self.builder.constant(self.task.class_names, "labels"), index
-        )
-
 
 class OnnxWindows:
     """`OverlappingWindows` in ONNX operations."""
@@ -115,21 +103,16 @@ class OnnxWindows:
 
         begins, following = begin(number), op.Add(number, 1)
         self.pieces = Pieces(pieces.ids, begins, kept)
-        is_first, is_last = op.Equal(number, 0), op.Equal(following, counts)
-        self._owned_from = op.Where(is_first, begins, border(number))
+        self._owned_from = op.Where(op.Equal(number, 0), begins, border(number))
+        is_last = op.Equal(following, counts)
         self._owned_to = op.Where(is_last, op.Add(begins, kept), border(following))
 
     def places(self, offsets: Any, length: Any) -> tuple[Any, Any]:
         """Return the token at each position `(windows, length)`, 0 if not predicted."""
         op = self.op
-        start, low, high = (
-            op.Unsqueeze(value, [1])
-            for value in (
-                op.Sub(self.pieces.begins, offsets),
-                self._owned_from,
-                self._owned_to,
-            )
-        )
+        begins = op.Sub(self.pieces.begins, offsets)
+        values = begins, self._owned_from, self._owned_to
+        start, low, high = (op.Unsqueeze(value, [1]) for value in values)
         place = op.Add(start, op.Range(0, length, 1))
         is_owned = op.And(op.GreaterOrEqual(place, low), op.Less(place, high))
         return op.Where(is_owned, place, 0), is_owned
@@ -139,16 +122,14 @@ def run_windows(graph: Any, ids: dict[str, Any]) -> Any:
     """Return the results of a task's `run` for many rows, computed in batches."""
     op, builder = graph.op, graph.builder
     rows = builder.size(ids["token_ids"], 0)
-    turns = op.Max(_divide_up(op, rows, WINDOWS_AT_ONCE), 1)
-    at_once = _divide_up(op, rows, turns)
+    turns = op.Max(op.Div(op.Add(rows, WINDOWS_AT_ONCE - 1), WINDOWS_AT_ONCE), 1)
+    at_once = op.Div(op.Sub(op.Add(rows, turns), 1), turns)
     count = op.Mul(turns, at_once)
     # The last row is repeated to fill the last batch.
     row = op.Min(op.Range(0, op.Squeeze(count), 1), op.Sub(rows, 1))
     shape = builder.integers(turns, at_once, builder.size(ids["token_ids"], 1))
-    parts = [
-        op.Reshape(op.Gather(values, row), shape, allowzero=1)
-        for values in ids.values()
-    ]
+    chosen = (op.Gather(values, row) for values in ids.values())
+    parts = [op.Reshape(values, shape, allowzero=1) for values in chosen]
 
     body = OnnxBuilder(builder.quantize, around=builder)
     part = {name: body.input(name, "int64", "rows", "length") for name in ids}
@@ -166,8 +147,3 @@ def run_windows(graph: Any, ids: dict[str, Any]) -> Any:
 
     found = [found] if len(values) == 1 else found
     return keras.tree.pack_sequence_as(outputs, [join(value) for value in found])
-
-
-def _divide_up(op: Any, number: Any, by: Any) -> Any:
-    """Divide integers and round up."""
-    return op.Div(op.Sub(op.Add(number, by), 1), by)

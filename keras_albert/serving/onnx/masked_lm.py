@@ -14,11 +14,9 @@ class MaskedLMGraph(OnnxTask):
     """The graph of an `AlbertMaskedLM`."""
 
     def token_axes(self) -> dict[str, tuple[str, ...]]:
-        """Add `mask_positions`."""
         return {**super().token_axes(), "mask_positions": ("batch", "slots")}
 
     def run(self, ids: dict[str, Any]) -> Any:
-        """Compute the outputs of `predict`."""
         return self.score_positions(self.encode(ids), ids["mask_positions"])
 
     def score_positions(self, sequence: Any, positions: Any) -> Any:
@@ -33,7 +31,6 @@ class MaskedLMGraph(OnnxTask):
         return op.Add(scores, builder.weight(head.output_bias))
 
     def answer_tokens(self, outputs: Any) -> None:
-        """Add the output of logits."""
         size = self.task.backbone.vocabulary_size
         self.builder.output("logits", outputs, "batch", "slots", size)
 
@@ -57,9 +54,8 @@ class MaskedLMGraph(OnnxTask):
         at = op.Transpose(op.NonZero(is_mask))
         row, place = op.Split(at, axis=1, num_outputs=2, _outputs=2)
         slot = op.Unsqueeze(op.GatherND(op.Sub(op.CumSum(ones, 1), 1), at), [1])
-        positions = op.ScatterND(
-            op.Expand([0], shape), op.Concat(row, slot, axis=1), op.Squeeze(place, [1])
-        )
+        at = op.Concat(row, slot, axis=1)
+        positions = op.ScatterND(op.Expand([0], shape), at, op.Squeeze(place, [1]))
         logits = self.run({**ids, "mask_positions": positions})
         logits = op.Slice(logits, [0], [-1], [1])
         count = min(TOP_K, self.task.backbone.vocabulary_size)
@@ -82,7 +78,7 @@ def tokenize_masks(texts: OnnxText, *columns: Any) -> list[Pieces]:
     op, builder = texts.op, texts.builder
     tokenizer = texts.preprocessor.tokenizer
     mask = tokenizer.mask_token
-    rows = builder.join(columns, 0) if len(columns) > 1 else columns[0]
+    rows = op.Concat(*columns, axis=0)
     # An extra mask, removed below, because an empty string splits into no parts.
     parts, counts = op.StringSplit(
         op.StringConcat(rows, builder.string(mask)), delimiter=mask, _outputs=2
@@ -96,13 +92,10 @@ def tokenize_masks(texts: OnnxText, *columns: Any) -> list[Pieces]:
     owner = texts.owners(pieces)
 
     # A part that begins without a space continues the word of the mask.
-    goes_on = op.And(
-        is_behind, op.Not(op.RegexFullMatch(flat, pattern=f"(?s)[{SPACES}].*"))
-    )
-    place = texts.positions(pieces.ids)
-    is_inner = op.And(
-        op.Equal(place, op.Gather(pieces.begins, owner)), op.Gather(goes_on, owner)
-    )
+    is_apart = op.RegexFullMatch(flat, pattern=f"(?s)[{SPACES}].*")
+    goes_on = op.And(is_behind, op.Not(is_apart))
+    is_first = op.Equal(texts.positions(pieces.ids), op.Gather(pieces.begins, owner))
+    is_inner = op.And(is_first, op.Gather(goes_on, owner))
     inner = tokenizer.vocabulary.inner_ids.astype(np.int64)
     inner = op.Gather(builder.constant(inner, "inner_pieces"), pieces.ids)
     ids = op.Where(is_inner, inner, pieces.ids)
@@ -110,9 +103,8 @@ def tokenize_masks(texts: OnnxText, *columns: Any) -> list[Pieces]:
     ids, owner = (op.Compress(x, is_kept, axis=0) for x in (ids, owner))
 
     # Put the mask before each part, and join parts to texts.
-    lengths = op.ScatterElements(
-        masks, owner, op.Add(op.Mul(owner, 0), 1), reduction="add"
-    )
+    ones = op.Add(op.Mul(owner, 0), 1)
+    lengths = op.ScatterElements(masks, owner, ones, reduction="add")
     before = op.CumSum(masks, 0)
     place = texts.positions(ids)
     total = op.ReduceSum(lengths, keepdims=1)
@@ -130,7 +122,6 @@ class PretrainerGraph(MaskedLMGraph):
     text_axes: ClassVar[dict[str, tuple[str, ...]]] = {"text": (), "text_pair": ()}
 
     def run(self, ids: dict[str, Any]) -> dict[str, Any]:
-        """Compute the outputs of `predict`."""
         sequence = self.encode(ids)
         return {
             "masked_lm": self.score_positions(sequence, ids["mask_positions"]),
@@ -143,15 +134,11 @@ class PretrainerGraph(MaskedLMGraph):
         return self.builder.dense(head, pooled, keep_float=True)
 
     def answer_tokens(self, outputs: dict[str, Any]) -> None:
-        """Add the outputs of logits."""
         size = self.task.backbone.vocabulary_size
-        logits = outputs["masked_lm"]
-        self.builder.output("masked_lm", logits, "batch", "slots", size)
-        order = outputs["sentence_order"]
-        self.builder.output("sentence_order", order, "batch", 2)
+        for name, *axes in (("masked_lm", "slots", size), ("sentence_order", 2)):
+            self.builder.output(name, outputs[name], "batch", *axes)
 
     def answer_texts(self, *columns: Any) -> None:
-        """Add the probability that the second text follows the first."""
         ids = self.pack_masks(*columns)
         logits = self._score_order(self.encode(ids), ids["padding_mask"])
         chances = self.op.Softmax(logits, axis=-1)

@@ -19,11 +19,9 @@ class MultipleChoiceGraph(OnnxTask):
     }
 
     def token_axes(self) -> dict[str, tuple[str, ...]]:
-        """Return the axes, including one for the choices."""
         return dict.fromkeys(ID_NAMES, ("batch", "choices", "length"))
 
     def run(self, ids: dict[str, Any]) -> Any:
-        """Compute the outputs of `predict`."""
         op, builder = self.op, self.builder
         mask = ids["padding_mask"]
         length = builder.size(mask, -1)
@@ -60,7 +58,6 @@ class MultipleChoiceGraph(OnnxTask):
         return index
 
     def answer_texts(self, *columns: Any) -> None:
-        """Pack the choices, and add the outputs."""
         op, builder = self.op, self.builder
         context, question, choices = columns
         filled = fill_in(builder, question, choices)
@@ -71,7 +68,7 @@ class MultipleChoiceGraph(OnnxTask):
         index = self._answer(self.run(packed))
         column = builder.integers(builder.size(choices, 0), 1)
         none = op.Expand(builder.string(""), column)
-        known = builder.join([none, choices], 1)
+        known = op.Concat(none, choices, axis=1)
         place = op.Unsqueeze(op.Add(index, 1), [1])
         choice = op.Squeeze(op.GatherElements(known, place, axis=1), [1])
         builder.output("choice", choice, "batch")
@@ -106,10 +103,10 @@ def fill_in(builder: OnnxBuilder, questions: Any, choices: Any) -> Any:
     op = builder.op
     # An extra question and choice, because `StringJoin` crashes on empty tensors.
     nothing = op.Constant(value_strings=[""])
-    questions = builder.join([questions, nothing], 0)
+    questions = op.Concat(questions, nothing, axis=0)
     for axis in (0, 1):
         shape = op.ScatterElements(op.Shape(choices), [axis], [1])
-        choices = builder.join([choices, op.Expand(nothing, shape)], axis)
+        choices = op.Concat(choices, op.Expand(nothing, shape), axis=axis)
     # An extra blank, removed below, because an empty string splits into no parts.
     whole = op.StringConcat(questions, builder.string("_"))
     parts, counts = op.StringSplit(whole, delimiter="_", _outputs=2)

@@ -18,7 +18,6 @@ class QuestionAnswererGraph(OnnxTask):
     text_axes: ClassVar[dict[str, tuple[str, ...]]] = {"question": (), "context": ()}
 
     def run(self, ids: dict[str, Any]) -> dict[str, Any]:
-        """Compute the outputs of `predict`."""
         op, task = self.op, self.task
         sequence, mask = self.encode(ids), self._span_mask(ids)
         if task.head == "conditional":
@@ -30,7 +29,6 @@ class QuestionAnswererGraph(OnnxTask):
         }
 
     def _span_mask(self, ids: dict[str, Any]) -> Any:
-        """Implement `span_mask`."""
         op = self.op
         mask, segments = ids["padding_mask"], ids["segment_ids"]
         follows = op.Pad(op.Slice(mask, [1], [2**31], [1]), [0, 0, 0, 1], 0)
@@ -50,9 +48,8 @@ class QuestionAnswererGraph(OnnxTask):
         # Combine each token with each start.
         tokens, features = op.Unsqueeze(x, [1]), op.Unsqueeze(features, [2])
         of_tokens, of_starts = builder.dense_halves(head.end_dense, tokens, features)
-        hidden = builder.activate(
-            head.end_dense.activation, op.Add(of_tokens, of_starts)
-        )
+        hidden = op.Add(of_tokens, of_starts)
+        hidden = builder.activate(head.end_dense.activation, hidden)
         hidden = builder.layer_norm(head.end_layer_norm, hidden)
         end = op.Squeeze(builder.dense(head.end, hidden, keep_float=True), [-1])
         weights = op.Unsqueeze(op.Softmax(start, axis=-1), [1])
@@ -76,22 +73,20 @@ class QuestionAnswererGraph(OnnxTask):
         return op.Gather(order, rank, axis=1)
 
     def answer_tokens(self, outputs: dict[str, Any]) -> None:
-        """Add the outputs of logits."""
         is_conditional = self.task.head == "conditional"
         starts = (self.task.start_n_top,) if is_conditional else ()
-        self.builder.output("start_logits", outputs["start_logits"], "batch", "length")
-        ends = outputs["end_logits"]
-        self.builder.output("end_logits", ends, "batch", *starts, "length")
-        if is_conditional:
-            logit = outputs["answerability"]
-            self.builder.output("answerability", logit, "batch", 1)
+        for name, *axes in (
+            ("start_logits", "length"),
+            ("end_logits", *starts, "length"),
+            *([("answerability", 1)] if is_conditional else ()),
+        ):
+            self.builder.output(name, outputs[name], "batch", *axes)
 
     def answer_texts(self, *columns: Any) -> None:
-        """Find the answers, and add their outputs."""
         op, builder, texts = self.op, self.builder, self.texts
         questions, contexts = columns
         # All texts in one column, so that the graph contains the vocabulary once.
-        both = builder.join(columns, 0)
+        both = op.Concat(*columns, axis=0)
         (pieces,) = texts.tokenize(both)
         characters = OnnxCharacters(texts, both)
         first, last = characters.spans(pieces)
@@ -196,9 +191,8 @@ def _search_spans(
     if task.head == "conditional":
         starts = graph.likeliest(logits)
         ends = _pad(op, end_scores, 3)
-        bands = op.GatherElements(
-            ends, op.Add(op.Unsqueeze(starts, [2]), steps), axis=2
-        )
+        at = op.Add(op.Unsqueeze(starts, [2]), steps)
+        bands = op.GatherElements(ends, at, axis=2)
         count = min(task.end_n_top, MAX_ANSWER_LENGTH)
         largest, _ = op.TopK(bands, [count], _outputs=2)
         least = op.Slice(largest, [-1], [2**31], [2])

@@ -13,22 +13,13 @@ import numpy as np
 from keras_albert.serving.onnx.builder import TABLE_DOMAIN, OnnxBuilder
 from keras_albert.serving.tasks import SPACES
 from keras_albert.text.tasks.token_classification import JOINER, character_kinds
+from keras_albert.text.tokenizer import word_piece
 from keras_albert.text.tokenizer.sentencepiece_file import (
     SPECIAL_TOKENS,
     graph_vocabulary,
 )
 from keras_albert.text.tokenizer.text_rules import BLANKS
 from keras_albert.text.tokenizer.vocabularies import Vocabulary, WordPieceVocabulary
-from keras_albert.text.tokenizer.word_piece import (
-    ALONE,
-    CONTINUES,
-    DROPPED,
-    LONGEST_WORD,
-    SPACE,
-    character_table,
-    is_of_kind,
-    replacements,
-)
 from keras_albert.types import Int64Array
 
 
@@ -57,7 +48,7 @@ class OnnxText:
 
     def tokenize(self, *columns: Any) -> list[Pieces]:
         """Tokenize columns of texts at once."""
-        texts = self.builder.join(columns, 0) if len(columns) > 1 else columns[0]
+        texts = self.op.Concat(*columns, axis=0)
         vocabulary = self.preprocessor.tokenizer.vocabulary
         is_words = isinstance(vocabulary, WordPieceVocabulary)
         tokenize = self._word_piece if is_words else self._sentence_piece
@@ -66,9 +57,7 @@ class OnnxText:
     def _word_piece(self, texts: Any, vocabulary: Vocabulary) -> Pieces:
         op = self.op
         ids, starts, ends, rows = OnnxWordPiece(self, vocabulary).tokenize(texts)
-        lengths = op.Expand([0], self.builder.size(texts, 0))
-        ones = op.Add(op.Mul(rows, 0), 1)
-        lengths = op.ScatterElements(lengths, rows, ones, reduction="add")
+        lengths = self.count(rows, texts)
         begins = op.CumSum(lengths, 0, exclusive=1)
         return Pieces(ids, begins, lengths, starts, ends)
 
@@ -117,13 +106,18 @@ class OnnxText:
         first: Any = [0]
         for column in columns:
             last = op.Add(first, self.builder.size(column, 0))
-            begins, lengths = (
-                op.Slice(values, first, last)
-                for values in (pieces.begins, pieces.lengths)
-            )
+            both = pieces.begins, pieces.lengths
+            begins, lengths = (op.Slice(values, first, last) for values in both)
             found.append(replace(pieces, begins=begins, lengths=lengths))
             first = last
         return found
+
+    def count(self, rows: Any, column: Any, values: Any = None) -> Any:
+        """Count the items of each text, or add up their values."""
+        op = self.op
+        values = op.Add(op.Mul(rows, 0), 1) if values is None else values
+        zeros = op.Expand([0], self.builder.size(column, 0))
+        return op.ScatterElements(zeros, rows, values, reduction="add")
 
     def positions(self, values: Any) -> Any:
         """Return the indices of values `(n,)`."""
@@ -160,11 +154,10 @@ class OnnxText:
             lengths = [op.Min(pieces[0].lengths, budget)]
         else:
             first, second = (column.lengths for column in pieces)
-            if getattr(self.preprocessor, "truncate", "round_robin") == "waterfall":
-                first = op.Min(first, budget)
-            else:
+            share: Any = budget
+            if getattr(self.preprocessor, "truncate", "round_robin") != "waterfall":
                 share = op.Max((budget + 1) // 2, op.Sub(budget, second))
-                first = op.Min(first, share)
+            first = op.Min(first, share)
             lengths = [first, op.Min(second, op.Sub(budget, first))]
         return [
             replace(column, lengths=kept)
@@ -186,9 +179,8 @@ class OnnxText:
         is_real = op.Less(place, begin)
         segments = op.Mul(op.Add(begin, place), 0)
         ids = op.Where(op.Equal(place, 0), self.special.cls, self.special.pad)
-        for segment, (column, (first, last)) in enumerate(
-            zip(pieces, bounds, strict=True)
-        ):
+        columns = zip(pieces, bounds, strict=True)
+        for segment, (column, (first, last)) in enumerate(columns):
             is_inside = op.And(op.GreaterOrEqual(place, first), op.Less(place, last))
             shift = op.Sub(op.Unsqueeze(column.begins, [1]), first)
             source = op.Where(is_inside, op.Add(place, shift), 0)
@@ -209,9 +201,8 @@ class OnnxCharacters:
     def __init__(self, texts: OnnxText, column: Any) -> None:
         op = self.op = texts.op
         self.texts = texts
-        self._characters, begins, ends, rows, self._firsts = split(
-            texts, column, "(?s)."
-        )
+        found = split(texts, column, "(?s).")
+        self._characters, begins, ends, rows, self._firsts = found
         zeros = op.Expand([0], texts.builder.size(column, 0))
         # An empty text has no characters and keeps the length 0.
         self.byte_lengths = op.ScatterElements(zeros, rows, ends, reduction="max")
@@ -220,9 +211,8 @@ class OnnxCharacters:
         self._bases = op.CumSum(spaces, 0, exclusive=1)
         total = op.ReduceSum(spaces, keepdims=1)
         at = op.Add(op.Gather(self._bases, rows), begins)
-        marks = op.ScatterElements(
-            op.Expand([0], op.Add(total, 1)), at, op.Add(op.Mul(at, 0), 1)
-        )
+        zeros, ones = op.Expand([0], op.Add(total, 1)), op.Add(op.Mul(at, 0), 1)
+        marks = op.ScatterElements(zeros, at, ones)
         # The number of characters that begin before each byte of all texts.
         self._before = op.CumSum(marks, 0, exclusive=1)
 
@@ -336,7 +326,7 @@ class OnnxWordPiece:
         known = [self.vocabulary.ids[token] for token in self._never_split]
         own = self._look_up(parts, self._never_split, known, -1)
         # A word that is too long is one piece.
-        one = self.builder.string("a" * (LONGEST_WORD + 1))
+        one = self.builder.string("a" * (word_piece.LONGEST_WORD + 1))
         parts = op.Where(op.GreaterOrEqual(own, 0), one, parts)
         ids, starts, stops, part = self._pieces(parts)
         first, own = op.Gather(begins, part), op.Gather(own, part)
@@ -373,7 +363,9 @@ class OnnxWordPiece:
 
     def _is_of(self, characters: Any, *kinds: int) -> Any:
         """Return whether characters are of some kinds."""
-        codes = is_of_kind(character_table(self.vocabulary.rules), *kinds)
+        codes = word_piece.is_of_kind(
+            word_piece.character_table(self.vocabulary.rules), *kinds
+        )
         codes = codes[(codes < 0xD800) | (codes > 0xDFFF)]
         pattern = f"[{escape_codes(codes)}]"
         return self.op.RegexFullMatch(characters, pattern=f"(?s){pattern}")
@@ -381,12 +373,12 @@ class OnnxWordPiece:
     def _pieces(self, column: Any) -> tuple[Any, Any, Any, Any]:
         op, builder, texts = self.op, self.builder, self.texts
         characters, begins, ends, rows, _ = split(texts, column, "(?s).")
-        is_kept = op.Not(self._is_of(characters, DROPPED))
+        is_kept = op.Not(self._is_of(characters, word_piece.DROPPED))
         characters, begins, ends, rows = (
             op.Compress(x, is_kept, axis=0) for x in (characters, begins, ends, rows)
         )
-        is_space = self._is_of(characters, SPACE)
-        is_inside = op.Not(op.Or(is_space, self._is_of(characters, ALONE)))
+        is_space = self._is_of(characters, word_piece.SPACE)
+        is_inside = op.Not(op.Or(is_space, self._is_of(characters, word_piece.ALONE)))
         # A character goes on a word if it and the one before it are inside words.
         inside = builder.cast(is_inside, "int64")
         before = op.Slice(op.Concat([0], inside, axis=0), [0], [-1])
@@ -417,9 +409,9 @@ class OnnxWordPiece:
             words,
             op.Slice(rows, [0], [0]),
             vocab=json.dumps(self.vocabulary.ids),
-            suffix_indicator=CONTINUES,
+            suffix_indicator=word_piece.CONTINUES,
             unknown_token=self.unknown,
-            max_input_chars_per_word=LONGEST_WORD,
+            max_input_chars_per_word=word_piece.LONGEST_WORD,
             _outputs=4,
         )
         tokens = builder.typed(tokens, "string")
@@ -442,7 +434,7 @@ class OnnxWordPiece:
         source = texts.numbers(new_begins, total)
         word_begins = op.Gather(new_begins, firsts)
         word_ends = op.Slice(op.Concat(word_begins, total, axis=0), [1], [2**31])
-        sizes = [len(piece.removeprefix(CONTINUES)) for piece in pieces]
+        sizes = [len(piece.removeprefix(word_piece.CONTINUES)) for piece in pieces]
         size = op.Gather(op.Constant(value_ints=sizes), ids)
         is_whole = op.Equal(ids, unknown)
         base, limit = op.Gather(word_begins, word), op.Gather(word_ends, word)
@@ -460,9 +452,8 @@ class OnnxWordPiece:
         # Stands for all characters that no piece contains.
         unknown = next(c for c in map(chr, range(0xFFFD, 0, -1)) if c not in known)
         values, lengths = {}, {}
-        for code, text in enumerate(
-            replacements(rules.lowercase, bool(rules.strip_accents), rules.split_cjk)
-        ):
+        dials = rules.lowercase, bool(rules.strip_accents), rules.split_cjk
+        for code, text in enumerate(word_piece.replacements(*dials)):
             new = text.strip(" ")
             # Of an unknown word, only the number of characters matters.
             if new and known.issuperset(new):
@@ -471,11 +462,9 @@ class OnnxWordPiece:
                 values[chr(code)] = unknown * len(new)
             if len(new) > 1:
                 lengths[chr(code)] = len(new)
+        table = {"keys_strings": [*values], "values_strings": [*values.values()]}
         replaced = self.builder.tables.LabelEncoder(
-            characters,
-            keys_strings=list(values),
-            values_strings=list(values.values()),
-            default_string=unknown,
+            characters, **table, default_string=unknown
         )
         if not lengths:
             return replaced, self.op.Expand([1], self.builder.size(characters, 0))

@@ -12,7 +12,6 @@ class TextEmbedderGraph(OnnxTask):
     """The graph of an `AlbertTextEmbedder`: `embedding`, `(batch, width)`."""
 
     def run(self, ids: dict[str, Any]) -> Any:
-        """Compute the outputs of `predict`."""
         op = self.op
         vectors = self._pool(self.encode(ids), ids)
         if not self.task.normalize:
@@ -37,7 +36,6 @@ class TextEmbedderGraph(OnnxTask):
         return masked_mean(self.builder, sequence, ids["padding_mask"], weights)
 
     def answer_tokens(self, outputs: Any) -> None:
-        """Add the output of vectors."""
         width = self.task.backbone.hidden_dim
         self.builder.output("embedding", outputs, "batch", width)
 
@@ -48,7 +46,7 @@ class TextEmbedderGraph(OnnxTask):
             return
         op = self.op
         # Each text is embedded independently, in a separate row.
-        vectors = self.run(self.pack(self.builder.join(columns, 0)))
+        vectors = self.run(self.pack(op.Concat(*columns, axis=0)))
         vectors = op.Div(vectors, op.Max(op.ReduceL2(vectors, [1]), 1e-7))
         sizes = op.Concat(*(op.Shape(column) for column in columns), axis=0)
         first, second = op.Split(vectors, sizes, _outputs=2)

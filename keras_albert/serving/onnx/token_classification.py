@@ -15,12 +15,10 @@ class TokenClassifierGraph(OnnxTask):
     """The graph of an `AlbertTokenClassifier`."""
 
     def run(self, ids: dict[str, Any]) -> Any:
-        """Compute the outputs of `predict`."""
         sequence = self.encode(ids)
         return self.builder.dense(self.task.output_dense, sequence, keep_float=True)
 
     def answer_tokens(self, outputs: Any) -> None:
-        """Add the numeric outputs."""
         axes = ("batch", "length")
         probabilities = self.op.Softmax(outputs, axis=-1)
         score, index = self.largest(probabilities)
@@ -30,7 +28,6 @@ class TokenClassifierGraph(OnnxTask):
         self.builder.output("index", index, *axes)
 
     def answer_texts(self, *columns: Any) -> None:
-        """Find the entities, and add their outputs."""
         op, builder, texts = self.op, self.builder, self.texts
         words, starts, ends, rows = split_words(texts, columns[0])
         (pieces,) = texts.tokenize(words)
@@ -48,9 +45,8 @@ class TokenClassifierGraph(OnnxTask):
         inside = builder.constant([name != OUTSIDE for name in names], "is_inside")
         is_inside = op.Gather(inside, tags)
         both = (op.Unsqueeze(x, [1]) for x in self._neighbours(tags))
-        goes_on = op.GatherND(
-            builder.constant(joins, "joins"), op.Concat(*both, axis=1)
-        )
+        table = builder.constant(joins, "joins")
+        goes_on = op.GatherND(table, op.Concat(*both, axis=1))
         same = op.Equal(*self._neighbours(rows))
         goes_on = builder.cast(op.And(goes_on, same), "int64")
         # The first word continues no entity, and the last is not continued.
@@ -73,20 +69,19 @@ class TokenClassifierGraph(OnnxTask):
             op.ScatterElements(zeros, number, x, reduction="add") for x in (score, ones)
         )
         characters = OnnxCharacters(texts, columns[0])
-        counts = self._count(rows, columns[0])
+        counts = texts.count(rows, columns[0])
         places = (
             characters.in_text(rows, characters.at_bytes(rows, x))
             for x in (firsts, ends)
         )
         found = (op.Gather(builder.constant(labels, "labels"), tags), *places)
-        nothing = (builder.string(""), *[builder.constant(np.int32(0), "nowhere")] * 2)
-        outputs = dict(
-            zip(
-                ("label", "start", "end"), zip(found, nothing, strict=True), strict=True
-            )
-        )
-        outputs["score"] = (op.Div(total, words), 0.0)
-        for name, (values, filler) in outputs.items():
+        nowhere = builder.constant(np.int32(0), "nowhere")
+        for name, values, filler in zip(
+            ("label", "start", "end", "score"),
+            (*found, op.Div(total, words)),
+            (builder.string(""), nowhere, nowhere, 0.0),
+            strict=True,
+        ):
             dense = texts.dense(values, rows, counts, filler)
             builder.output(name, dense, "batch", "most")
         builder.output("count", builder.cast(counts, "int32"), "batch")
@@ -95,17 +90,10 @@ class TokenClassifierGraph(OnnxTask):
         """Return all values but the last, and all but the first."""
         return self.op.Slice(values, [0], [-1]), self.op.Slice(values, [1], [2**31])
 
-    def _count(self, rows: Any, column: Any, values: Any = None) -> Any:
-        """Count the items of each text, or add up their values."""
-        op = self.op
-        values = op.Add(op.Mul(rows, 0), 1) if values is None else values
-        zeros = op.Expand([0], self.builder.size(column, 0))
-        return op.ScatterElements(zeros, rows, values, reduction="add")
-
     def _score_words(self, pieces: Pieces, rows: Any, column: Any) -> Any:
         """Run windows of pieces and merge them to words, as `TaggedDocuments` does."""
         op, builder, preprocessor = self.op, self.builder, self.task.preprocessor
-        lengths = self._count(rows, column, pieces.lengths)
+        lengths = self.texts.count(rows, column, pieces.lengths)
         documents = Pieces(pieces.ids, op.CumSum(lengths, 0, exclusive=1), lengths)
         room = preprocessor.max_length - 2
         stride = window_stride(preprocessor.stride, room)

@@ -17,7 +17,6 @@ class ClassifierGraph(TaskGraph):
     """Serves an `AlbertClassifier`: `text`, or `text` and `text_pair`, to classes."""
 
     def signatures(self) -> dict[str, Any]:
-        """Return the served functions by name."""
         served = {
             "serving_default": text_signature(lambda text: self._run(self.pack(text))),
             "serve_pair": text_signature(
@@ -68,14 +67,15 @@ def early_signatures(
     # `serve_early` takes `patience` and, of a regression, `tolerance`;
     # `serve_confident` takes `threshold`.
     task = graph.task
-    served: dict[str, Any] = {}
-    numbers: dict[str, Any] = {"patience": tf.int32}
+    rules = {"confident": {"threshold": tf.float32}, "early": {"patience": tf.int32}}
     if task.is_regression:
-        numbers["tolerance"] = tf.float32
-    else:
-        served |= _signatures(graph, answer, "confident", {"threshold": tf.float32})
-    if task.backbone.num_layers > 2:
-        served |= _signatures(graph, answer, "early", numbers)
+        del rules["confident"]
+        rules["early"]["tolerance"] = tf.float32
+    if task.backbone.num_layers <= 2:
+        del rules["early"]
+    served: dict[str, Any] = {}
+    for name, dtypes in rules.items():
+        served |= _signatures(graph, answer, name, dtypes)
     return served
 
 
@@ -138,27 +138,17 @@ def run_early(
         x = tf.boolean_mask(x, tf.boolean_mask(stays, is_left))
         return layer + 1, x, stays, agreed, outputs, depths
 
-    carried = (
-        tf.constant(0),
-        x,
-        tf.fill(count, value=True),
-        tf.zeros(count, tf.int32),
-        tf.zeros(tf.concat([count, [classifier.num_classes]], axis=0)),
-        tf.zeros(count, tf.int32),
-    )
+    classes, zeros = classifier.num_classes, tf.zeros(count, tf.int32)
+    outputs = tf.zeros(tf.concat([count, [classes]], axis=0))
+    row, wide, of_classes = [None], [None, None, x.shape[-1]], [None, classes]
     *_, outputs, depths = tf.while_loop(
         lambda layer, _, is_left, *__: (
             (layer < backbone.num_layers) & tf.reduce_any(is_left)
         ),
         step,
-        carried,
-        shape_invariants=(
-            tf.TensorShape([]),
-            tf.TensorShape([None, None, x.shape[-1]]),
-            tf.TensorShape([None]),
-            tf.TensorShape([None]),
-            tf.TensorShape([None, classifier.num_classes]),
-            tf.TensorShape([None]),
+        (tf.constant(0), x, tf.fill(count, value=True), zeros, outputs, zeros),
+        shape_invariants=tuple(
+            map(tf.TensorShape, ([], wide, row, row, of_classes, row))
         ),
     )
     return outputs, depths

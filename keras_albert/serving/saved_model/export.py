@@ -152,13 +152,12 @@ def served_versions(path: Path) -> dict[int, Path]:
 def _check_options(
     task: AlbertTask, max_length: int | None, top_k: int | None
 ) -> dict[str, int | None]:
-    """Check options and fill in defaults that depend on the task."""
     preprocessor = task.preprocessor
     if max_length is None:
         max_length = preprocessor.max_length
     shortest = preprocessor.shortest_length
     longest = task.backbone.max_sequence_length
-    if not _is_between(max_length, shortest, longest):
+    if type(max_length) is not int or not shortest <= max_length <= longest:
         raise ValueError(
             f"`max_length` is a whole number from {shortest} to {longest}, the longest "
             f"row that the model reads. Received: max_length={max_length!r}"
@@ -166,27 +165,18 @@ def _check_options(
     # The token classifier's stride must fit its windows, which may now be shorter.
     window_stride(getattr(preprocessor, "stride", None), max_length - 2)
     if top_k is not None:
-        most = _most_answers(task)
-        if not _is_between(top_k, 1, most):
+        ranks, is_regression = row_of(task).ranks, getattr(task, "is_regression", False)
+        if ranks is None or (ranks == "classes" and is_regression):
+            what = "A regression" if is_regression else type(task).__name__
+            raise ValueError(
+                f"{what} does not rank its predictions. Leave out `top_k`, which is "
+                "for classifiers and masked language models."
+            )
+        is_of_tokens = ranks == "tokens"
+        most = task.backbone.vocabulary_size if is_of_tokens else task.num_classes
+        if type(top_k) is not int or not 1 <= top_k <= most:
             raise ValueError(
                 f"`top_k` is a whole number from 1 to {most}: the model has no more to "
                 f"choose from. Received: top_k={top_k!r}"
             )
     return {"max_length": max_length, "top_k": top_k}
-
-
-def _is_between(value: Any, least: int, most: int) -> bool:
-    return type(value) is int and least <= value <= most
-
-
-def _most_answers(task: AlbertTask) -> int:
-    ranks, is_regression = row_of(task).ranks, getattr(task, "is_regression", False)
-    if ranks == "tokens":
-        return int(task.backbone.vocabulary_size)
-    if ranks == "classes" and not is_regression:
-        return len(task.class_names)
-    what = "A regression" if is_regression else type(task).__name__
-    raise ValueError(
-        f"{what} does not rank its predictions. Leave out `top_k`, which is for "
-        "classifiers and masked language models."
-    )

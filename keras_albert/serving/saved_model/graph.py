@@ -59,35 +59,26 @@ class TaskGraph:
         def serve_tokens(
             token_ids: Any, segment_ids: Any, padding_mask: Any
         ) -> dict[str, Any]:
-            token_ids, segment_ids, padding_mask = check_rows(
-                (token_ids, segment_ids, padding_mask), specs
-            )
+            inputs = token_ids, segment_ids, padding_mask
+            token_ids, segment_ids, padding_mask = check_rows(inputs, specs)
             fits = tf.debugging.assert_less_equal(
                 tf.shape(token_ids)[-1],
                 self.task.backbone.max_sequence_length,
                 "`token_ids` has more tokens than the model reads. Truncate its rows.",
             )
+            backbone = self.task.backbone
             known = [
-                check_ids(token_ids, "token_ids", self.task.backbone.vocabulary_size),
-                check_ids(
-                    segment_ids, "segment_ids", max(2, self.task.backbone.num_segments)
-                ),
+                check_ids(token_ids, "token_ids", backbone.vocabulary_size),
+                check_ids(segment_ids, "segment_ids", max(2, backbone.num_segments)),
             ]
             # Both wait, or an embedding may fail first, with a less clear message.
             with tf.control_dependencies([fits, *known]):
-                token_ids, segment_ids = (
-                    tf.identity(token_ids),
-                    tf.identity(segment_ids),
-                )
+                ids = [tf.identity(each) for each in (token_ids, segment_ids)]
             # A server pads a ragged batch with each row's first element, so that the
             # padded part of the mask is 1.
             is_real = tf.cast(token_ids != self.special.pad, tf.int32)
             return answer(
-                {
-                    "token_ids": token_ids,
-                    "segment_ids": segment_ids,
-                    "padding_mask": is_real * padding_mask,
-                }
+                dict(zip(ID_NAMES, (*ids, is_real * padding_mask), strict=True))
             )
 
         return tf.function(serve_tokens, input_signature=specs, autograph=False)
@@ -133,12 +124,10 @@ def check_rows(tensors: Sequence[Any], specs: Sequence[Any]) -> list[Any]:
         tf.ensure_shape(tensor, spec.shape)
         for tensor, spec in zip(tensors, specs, strict=True)
     ]
-    counts = [tf.shape(tensor)[0] for tensor in tensors]
+    count, *others = (tf.shape(tensor)[0] for tensor in tensors)
     names = ", ".join(f"`{spec.name}`" for spec in specs)
     message = f"{names} have as many rows as each other."
-    alike = [
-        tf.debugging.assert_equal(count, counts[0], message) for count in counts[1:]
-    ]
+    alike = [tf.debugging.assert_equal(each, count, message) for each in others]
     # Otherwise later operations would not wait for the checks.
     with tf.control_dependencies(alike):
         return [tf.identity(tensor) for tensor in tensors]

@@ -16,7 +16,6 @@ class MaskedLMGraph(TaskGraph):
     # default.
 
     def signatures(self) -> dict[str, Any]:
-        """Return the served functions by name."""
         return {
             "serving_default": text_signature(
                 lambda text: self._fill(self.pack_masks(text))
@@ -29,12 +28,9 @@ class MaskedLMGraph(TaskGraph):
 
     def pack_masks(self, *texts: Any) -> dict[str, Any]:
         """Pack each text or pair into a row, with `[MASK]` as the mask token."""
-        tokenizer = self.preprocessor.tokenizer
+        names = self.tokenizer, self.preprocessor.tokenizer
         return pack_in_graph(
-            tuple(
-                tokenize_masks_in_graph(self.tokenizer, tokenizer, text)
-                for text in texts
-            ),
+            tuple(tokenize_masks_in_graph(*names, text) for text in texts),
             self.special,
             self.preprocessor.max_length,
             self.preprocessor.truncate,
@@ -96,7 +92,6 @@ class PretrainerGraph(MaskedLMGraph):
     """Serves an `AlbertPretrainer`: `text` and `text_pair` to `score`, `(batch,)`."""
 
     def signatures(self) -> dict[str, Any]:
-        """Return the served functions by name."""
         filling = super().signatures()
         return {
             "serving_default": text_signature(

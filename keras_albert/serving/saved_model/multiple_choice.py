@@ -12,18 +12,18 @@ class MultipleChoiceGraph(TaskGraph):
     """Serves an `AlbertMultipleChoice`: `context`, `question`, `choices` to scores."""
 
     def signatures(self) -> dict[str, Any]:
-        """Return the served functions by name."""
-
-        def serve_context(context: Any, question: Any, choices: Any) -> dict[str, Any]:
-            tails = fill_in(question, choices)
-            return self._answer(self._pack(context, tails, choices), choices)
-
-        def serve_question(question: Any, choices: Any) -> dict[str, Any]:
-            return self._answer(self._pack(question, choices, choices), choices)
 
         return {
-            "serving_default": text_signature(serve_context, choices=2),
-            "serve_question": text_signature(serve_question, choices=2),
+            "serving_default": text_signature(
+                lambda context, question, choices: self._answer(
+                    context, fill_in(question, choices), choices
+                ),
+                choices=2,
+            ),
+            "serve_question": text_signature(
+                lambda question, choices: self._answer(question, choices, choices),
+                choices=2,
+            ),
             "serve_tokens": self.tokens_signature(self._score, rank=3),
         }
 
@@ -60,8 +60,8 @@ class MultipleChoiceGraph(TaskGraph):
         has_choice = tf.reduce_any(is_present, axis=-1)
         return {"scores": scores, "index": tf.where(has_choice, best, -1)}
 
-    def _answer(self, inputs: dict[str, Any], choices: Any) -> dict[str, Any]:
-        outputs = self._score(inputs)
+    def _answer(self, texts: Any, tails: Any, choices: Any) -> dict[str, Any]:
+        outputs = self._score(self._pack(texts, tails, choices))
         choices = tf.pad(choices, [[0, 0], [1, 0]], constant_values="")
         best = tf.gather(choices, outputs["index"] + 1, batch_dims=1)
         return outputs | {"choice": best}
@@ -85,6 +85,5 @@ def fill_in(questions: Any, choices: Any) -> Any:
 
 
 def _slice(ragged: Any, begins: Any, lengths: Any) -> Any:
-    """Return the values of a slice of each row."""
     starts = ragged.row_starts() + begins
     return tf.gather(ragged.values, tf.ragged.range(starts, starts + lengths))

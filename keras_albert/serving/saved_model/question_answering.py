@@ -23,15 +23,12 @@ class QuestionAnswererGraph(TaskGraph):
     # 0.
 
     def signatures(self) -> dict[str, Any]:
-        """Return the served functions by name."""
         return {
             "serving_default": text_signature(self._answer),
-            "serve_tokens": self.tokens_signature(self._read_tokens),
+            "serve_tokens": self.tokens_signature(
+                lambda inputs: self.run(self._with_starts(inputs))
+            ),
         }
-
-    def _read_tokens(self, inputs: dict[str, Any]) -> dict[str, Any]:
-        outputs: dict[str, Any] = self.run(self._with_starts(inputs))
-        return outputs
 
     def _with_starts(self, inputs: dict[str, Any]) -> dict[str, Any]:
         if self.task.head != "conditional":

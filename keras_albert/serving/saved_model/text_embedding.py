@@ -4,18 +4,13 @@ from typing import Any
 
 import tensorflow as tf
 
-from keras_albert.serving.saved_model.graph import (
-    TaskGraph,
-    run_documents,
-    text_signature,
-)
+from keras_albert.serving.saved_model import graph
 
 
-class TextEmbedderGraph(TaskGraph):
+class TextEmbedderGraph(graph.TaskGraph):
     """Serves an `AlbertTextEmbedder`: `text` to `embedding`, `(batch, width)`."""
 
     def signatures(self) -> dict[str, Any]:
-        """Return the served functions by name."""
 
         def serve_pair(text: Any, text_pair: Any) -> dict[str, Any]:
             # Each text is embedded independently, in a separate row.
@@ -27,17 +22,17 @@ class TextEmbedderGraph(TaskGraph):
             return {"similarity": tf.reduce_sum(first * second, axis=-1)}
 
         def serve_document(text: Any) -> dict[str, Any]:
-            vectors = run_documents(self, text)
+            vectors = graph.run_documents(self, text)
             if self.task.normalize:
                 vectors = self.task.unit_length(vectors)
             return {"embedding": vectors}
 
         return {
-            "serving_default": text_signature(
+            "serving_default": graph.text_signature(
                 lambda text: self._embed(self.pack(text))
             ),
-            "serve_pair": text_signature(serve_pair),
-            "serve_document": text_signature(serve_document),
+            "serve_pair": graph.text_signature(serve_pair),
+            "serve_document": graph.text_signature(serve_document),
             "serve_tokens": self.tokens_signature(self._embed),
         }
 

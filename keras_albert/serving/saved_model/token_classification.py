@@ -8,27 +8,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from keras_albert.serving.saved_model.graph import (
-    TaskGraph,
-    WindowGraph,
-    counts_of,
-    rows_of,
-    run_windows,
-    text_signature,
-)
+from keras_albert.serving.saved_model import graph
 from keras_albert.serving.tasks import entity_tables
 from keras_albert.text.packing import join_in_graph, window_stride
 from keras_albert.text.tag_schemes import OUTSIDE, Span, spans_to_tags
 from keras_albert.text.tasks.token_classification import JOINER, character_kinds
 
-_MARK, _UNSPACED, _LETTER, _FLAG, _SIGN = (1 << bit for bit in range(5))
-_KINDS = {
-    "mark": _MARK,
-    "unspaced": _UNSPACED,
-    "letter": _LETTER,
-    "flag": _FLAG,
-    "sign": _SIGN,
-}
+_KINDS = {name: 1 << bit for bit, name in enumerate(character_kinds())}
+_MARK, _UNSPACED, _LETTER, _FLAG, _SIGN = _KINDS.values()
 
 
 class WordTensors(NamedTuple):
@@ -127,13 +114,12 @@ class _Entities(NamedTuple):
     score: Any
 
 
-class TokenClassifierGraph(TaskGraph):
+class TokenClassifierGraph(graph.TaskGraph):
     """Serves an `AlbertTokenClassifier`: `text` of any length to entities or words."""
 
     # It returns what `tag` and `predict_tags` do, from the same words and windows.
 
     def signatures(self) -> dict[str, Any]:
-        """Return the served functions by name."""
 
         def serve_text(text: Any) -> dict[str, Any]:
             words = find_words(text)
@@ -152,8 +138,8 @@ class TokenClassifierGraph(TaskGraph):
             return _describe(words, tags, scores, starts, ends, words.texts)
 
         return {
-            "serving_default": text_signature(serve_text),
-            "serve_words": text_signature(serve_words),
+            "serving_default": graph.text_signature(serve_text),
+            "serve_words": graph.text_signature(serve_words),
             "serve_tokens": self.tokens_signature(self._tag_tokens),
         }
 
@@ -174,9 +160,9 @@ class TokenClassifierGraph(TaskGraph):
         )
         room = self.preprocessor.max_length - 2
         stride = window_stride(self.preprocessor.stride, room)
-        windows = WindowGraph(lengths, room, stride)
+        windows = graph.WindowGraph(lengths, room, stride)
         packed = join_in_graph((windows.take(pieces.values),), self.special)
-        logits = run_windows(self.task, packed)
+        logits = graph.run_windows(self.task, packed)
         # Windows begin after `[CLS]`.
         offsets = tf.ones_like(windows.begins)
         piece, answers = windows.places(offsets, tf.shape(logits)[1])
@@ -232,12 +218,9 @@ class TokenClassifierGraph(TaskGraph):
         last = tf.gather(_behind(found.last, -1), number + 1)
         label = tf.gather(_behind(found.label, ""), number + 1)
         # Whether the previous entity ends directly before, with the same label.
-        beside = (found.first[1:] == found.last[:-1] + 1) & (
-            found.label[1:] == found.label[:-1]
-        )
-        beside &= tf.gather(words.texts, found.first[1:]) == tf.gather(
-            words.texts, found.last[:-1]
-        )
+        texts = (tf.gather(words.texts, x) for x in (found.first[1:], found.last[:-1]))
+        beside = found.first[1:] == found.last[:-1] + 1
+        beside &= (found.label[1:] == found.label[:-1]) & tf.equal(*texts)
         beside = tf.concat([tf.fill([2], False), beside], axis=0)
         marks = [
             [[mark_of(scheme, *place, last) for last in (0, 1)] for place in row]
@@ -267,7 +250,6 @@ def _behind(values: Any, first: Any) -> Any:
 def _describe(
     words: WordTensors, label: Any, score: Any, starts: Any, ends: Any, rows: Any
 ) -> dict[str, Any]:
-    """Arrange the results in rows, one for each text."""
     values = {
         "label": label,
         "score": score,
@@ -276,5 +258,5 @@ def _describe(
         "text": words.cut(starts, ends),
     }
     count = tf.size(words.bases)
-    dense = {name: rows_of(value, rows, count) for name, value in values.items()}
-    return dense | {"count": counts_of(rows, count)}
+    dense = {name: graph.rows_of(value, rows, count) for name, value in values.items()}
+    return dense | {"count": graph.counts_of(rows, count)}

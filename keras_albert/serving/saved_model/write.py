@@ -44,11 +44,22 @@ def write_saved_model(
         for name, function in graph.signatures().items()
     }
     tf.saved_model.save(graph.module, target, signatures=signatures)
+
+    def shape_of(spec: Any) -> dict[str, Any]:
+        return {"dtype": spec.dtype.name, "shape": spec.shape.as_list()}
+
     folder = Path(target, "assets.extra")
     folder.mkdir()
     described = (manifest or {}) | {
         "signatures": {
-            name: _describe(function) for name, function in signatures.items()
+            name: {
+                "inputs": {spec.name: shape_of(spec) for spec in _inputs_of(function)},
+                "outputs": {
+                    key: shape_of(tensor)
+                    for key, tensor in function.structured_outputs.items()
+                },
+            }
+            for name, function in signatures.items()
         },
         "written_with": versions("tensorflow", "tensorflow-text"),
     }
@@ -61,24 +72,9 @@ def write_saved_model(
     _write_warm_up(folder / WARM_UP_FILE, signatures, longest, graph.special)
 
 
-def _describe(function: Any) -> dict[str, Any]:
-    return {
-        "inputs": {spec.name: _shape_of(spec) for spec in _inputs_of(function)},
-        "outputs": {
-            name: _shape_of(tensor)
-            for name, tensor in function.structured_outputs.items()
-        },
-    }
-
-
 def _inputs_of(function: Any) -> list[Any]:
-    """Return the specifications of a concrete function's inputs."""
     positional, named = function.structured_input_signature
     return [*positional, *named.values()]
-
-
-def _shape_of(spec: Any) -> dict[str, Any]:
-    return {"dtype": spec.dtype.name, "shape": spec.shape.as_list()}
 
 
 def _write_warm_up(
@@ -105,7 +101,6 @@ def _write_warm_up(
 
 
 def _make_input(spec: Any, rows: int, length: int, special: SpecialIds) -> Any:
-    """Fill an input tensor; an axis of choices has size two."""
     rank = spec.shape.rank
     if rank == 0:
         return np.array(_NUMBERS[spec.name], spec.dtype.as_numpy_dtype)

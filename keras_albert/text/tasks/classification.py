@@ -5,6 +5,7 @@ from typing import Any
 import keras
 import keras_hub
 
+from keras_albert.text import reading
 from keras_albert.text.packing import (
     EncodedTexts,
     LabelledTexts,
@@ -12,12 +13,6 @@ from keras_albert.text.packing import (
     pack_in_graph,
 )
 from keras_albert.text.preprocessor import AlbertPreprocessor
-from keras_albert.text.reading import (
-    COLUMN_NAMES,
-    check_graph_text,
-    holds_text,
-    is_graph_text,
-)
 from keras_albert.text.tokenizer.albert_tokenizer import AlbertTokenizer
 from keras_albert.types import Lengths, Tensor, Texts, Truncation
 
@@ -81,9 +76,7 @@ class AlbertClassifierPreprocessor(
     ) -> tuple[LabelledTexts, bool]:
         """Tokenize texts or pairs; see `AlbertPreprocessor.encode`."""
         columns, batched = self.columns(x)
-        rows = tuple(
-            self.tokenizer.tokenize_rows(column, checked=True) for column in columns
-        )
+        rows = self.tokenize_columns(columns)
         texts = EncodedTexts(rows, self.special_ids, self.max_length, self.truncate)
         return LabelledTexts(texts, y, sample_weight), batched
 
@@ -100,7 +93,7 @@ class AlbertClassifierPreprocessor(
             `(batch, length)`, or `(length,)` for one example; with labels and
             weights, `(x, y, sample_weight)`.
         """
-        if y is not None and holds_text(y):
+        if y is not None and reading.holds_text(y):
             raise ValueError(
                 "The labels are texts. If they are the second texts of pairs, pass "
                 "one tuple: `preprocessor((first, second))`, in a `tf.data.Dataset` "
@@ -108,7 +101,7 @@ class AlbertClassifierPreprocessor(
                 "are names of classes, pass their numbers, or pass lists to the "
                 "classifier, which knows the names."
             )
-        if is_graph_text(x):
+        if reading.is_graph_text(x):
             packed = self.call_in_graph(x, self.sequence_length or self._buckets())
         else:
             packed = super().call(x)
@@ -133,8 +126,8 @@ class AlbertClassifierPreprocessor(
         single = columns[0].shape.rank == 0
         if single:
             columns = tuple(tf.expand_dims(column, 0) for column in columns)
-        names = COLUMN_NAMES[len(columns)]
-        columns = tuple(map(check_graph_text, columns, names))
+        names = reading.COLUMN_NAMES[len(columns)]
+        columns = tuple(map(reading.check_graph_text, columns, names))
         packed = pack_in_graph(
             tuple(self.tokenizer.tokenize_rows(column) for column in columns),
             self.special_ids,

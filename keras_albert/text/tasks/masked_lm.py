@@ -1,7 +1,7 @@
 """Preprocessors of masked language modeling and pretraining, and their examples."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol, Self, TypeVar
+from typing import Any, NamedTuple, Self, TypeAlias
 
 import keras
 import keras_hub
@@ -25,21 +25,12 @@ from keras_albert.types import (
     Truncation,
 )
 
-_Drawn = TypeVar("_Drawn")
-
-
-class Seeds(Protocol):
-    """Splits a batch into parts, each with its random generator."""
-
-    def parts(self, rows: Int64Array) -> list[tuple[Int64Array, np.random.Generator]]:
-        """Split the rows of a batch into parts, each with a random generator."""
-
-    def of_epoch(self, epoch: int) -> "Seeds":
-        """Return seeds for one epoch, which are the same each time for a batch."""
-
 
 class BatchSeeds:
     """One generator per batch, by the seed, its first row, and that row's visits."""
+
+    # Like `TextSeeds`, it splits the rows of a batch into parts, each with its random
+    # generator; those of an epoch are the same each time for a batch.
 
     def __init__(
         self, entropy: list[int], num_rows: int, epoch: int | None = None
@@ -49,7 +40,7 @@ class BatchSeeds:
         self._is_counting = epoch is None
 
     def parts(self, rows: Int64Array) -> list[tuple[Int64Array, np.random.Generator]]:
-        """Return the batch as one part, and count the visit; see `Seeds`."""
+        """Return the batch as one part, and count the visit."""
         # No two batches of an epoch begin with the same row.
         place = [int(rows[0]), int(self._visits[rows[0]])] if len(rows) else []
         if self._is_counting:
@@ -57,7 +48,7 @@ class BatchSeeds:
         return [(rows, np.random.default_rng([*self._entropy, *place]))]
 
     def of_epoch(self, epoch: int) -> Self:
-        """Return the seeds of one epoch; see `Seeds`."""
+        """Return the seeds of one epoch."""
         return type(self)(self._entropy, len(self._visits), epoch)
 
 
@@ -71,7 +62,7 @@ class TextSeeds:
         self._starts = tuple(column.starts for column in columns)
 
     def parts(self, rows: Int64Array) -> list[tuple[Int64Array, np.random.Generator]]:
-        """Split a batch into its rows; see `Seeds`."""
+        """Split a batch into its rows."""
         if not len(rows):
             return [(rows, np.random.default_rng(self._seed))]
         return [(rows[i : i + 1], self._generator(row)) for i, row in enumerate(rows)]
@@ -89,14 +80,7 @@ class TextSeeds:
         return np.random.default_rng(np.concatenate(entropy).astype(np.uint32))
 
 
-def join_parts(parts: list[_Drawn]) -> _Drawn:
-    """Concatenate trees of arrays that differ in their first axes only."""
-    if len(parts) == 1:
-        return parts[0]
-    joined: _Drawn = keras.tree.map_structure(
-        lambda *arrays: np.concatenate(arrays), *parts
-    )
-    return joined
+Seeds: TypeAlias = BatchSeeds | TextSeeds
 
 
 class MaskedTexts:
@@ -120,8 +104,13 @@ class MaskedTexts:
 
     def pack(self, rows: Int64Array, length: int) -> Batch:
         """Pack and mask some rows; see `Examples`."""
-        parts = self.seeds.parts(rows)
-        return join_parts([self._draw(part, length, rng) for part, rng in parts])
+        parts = [self._draw(p, length, rng) for p, rng in self.seeds.parts(rows)]
+        if len(parts) == 1:
+            return parts[0]
+        joined: Batch = keras.tree.map_structure(
+            lambda *arrays: np.concatenate(arrays), *parts
+        )
+        return joined
 
     def _draw(self, rows: Int64Array, length: int, rng: np.random.Generator) -> Batch:
         packed = self.texts.pack(rows, length)
@@ -336,9 +325,7 @@ class MaskingPreprocessor(AlbertPreprocessor):
             rows = tuple(tokenize_masks(self.tokenizer, column) for column in columns)
             mask_id = self.tokenizer.mask_token_id
             return WrittenMasks(self._texts(rows), mask_id), batched
-        rows = tuple(
-            self.tokenizer.tokenize_rows(column, checked=True) for column in columns
-        )
+        rows = self.tokenize_columns(columns)
         seeds: Seeds
         if mode == "evaluation":
             seeds = TextSeeds(self.seed or 0, rows)

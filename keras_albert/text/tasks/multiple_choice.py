@@ -1,7 +1,6 @@
 """Preprocessor of the multiple-choice model, with a row for each choice."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from string import ascii_uppercase
 from typing import Any
 
@@ -50,24 +49,20 @@ def choice_columns(x: Any) -> tuple[tuple[list[Any], ...], bool]:
 
 
 def _transpose(rows: list[Any]) -> tuple[list[Any], ...]:
-    """Convert a list of dicts or tuples to columns."""
     if not rows:
         return [], []
+    tuples: list[tuple[Any, ...]] = []
     for number, row in enumerate(rows):
         name = f"Row {number}"
         if isinstance(row, Mapping):
             _check_keys(row, name)
+            row = tuple(row[k] for k in _KEYS if row.get(k) is not None)  # noqa: PLW2901
         elif not isinstance(row, tuple) or len(row) not in (2, 3):
             raise TypeError(
                 f"{name} is {row!r:.80}. Pass a dict with {', '.join(_KEYS)}, or a "
                 "tuple (context, question, choices)."
             )
-    tuples = [
-        tuple(row[key] for key in _KEYS if row.get(key) is not None)
-        if isinstance(row, Mapping)
-        else row
-        for row in rows
-    ]
+        tuples.append(row)
     width = len(tuples[0])
     for number, row in enumerate(tuples):
         if len(row) != width:
@@ -89,14 +84,11 @@ def _check_keys(row: Mapping[Any, Any], name: str) -> None:
 
 
 def _read_choices(choices: Any, batched: bool) -> list[list[str]]:
-    choices = (
-        choices.to_list() if hasattr(choices, "to_list") else plain_column(choices)
-    )
+    is_series = hasattr(choices, "to_list")
+    choices = choices.to_list() if is_series else plain_column(choices)
     if hasattr(choices, "numpy"):
         choices = choices.numpy()
-    if isinstance(choices, str | bytes) or not isinstance(
-        choices, list | tuple | np.ndarray
-    ):
+    if not isinstance(choices, list | tuple | np.ndarray):
         raise TypeError(
             "`choices` are lists of texts, one list a question. Received: "
             f"{type(choices).__name__}"
@@ -164,11 +156,8 @@ def _number(answer: Any, row: int) -> int:
             return number
     if isinstance(answer, float) and answer.is_integer():
         answer = int(answer)
-    if (
-        type(answer) is not bool
-        and isinstance(answer, int | np.integer)
-        and answer >= 0
-    ):
+    is_number = isinstance(answer, int | np.integer) and type(answer) is not bool
+    if is_number and answer >= 0:
         return int(answer)
     raise ValueError(
         f"Row {row} has the answer {answer!r}. Pass the number of the right choice, "
@@ -181,12 +170,8 @@ def _name(answer: int) -> str:
     return f"{answer} ({letter})" if letter else str(answer)
 
 
-@dataclass(frozen=True)
-class _Cut:
-    """The start and the number of the ids of each row that are kept."""
-
-    begins: Int64Array
-    lengths: Int64Array
+# The first and the number of the ids of each row that are kept.
+_Cut = tuple[Int64Array, Int64Array]
 
 
 class ChoiceRows:
@@ -214,11 +199,11 @@ class ChoiceRows:
         # Leaves room for `[CLS]`, two `[SEP]` and one token of the text.
         longest = min(max_choice_length, max_length - 4)
         kept = np.minimum(choices.lengths, longest)
-        self._choices = _Cut(choices.lengths - kept, kept)
+        self._choices = choices.lengths - kept, kept
         self._text_numbers = np.repeat(text_numbers, counts)
         room = max_length - 3 - kept
         kept_text = np.minimum(texts.lengths[self._text_numbers], room)
-        self._texts = _Cut(np.zeros_like(kept), kept_text)
+        self._texts = np.zeros_like(kept), kept_text
         self._firsts = np.cumsum(counts) - counts
         rows = kept + kept_text + 3
         present = np.arange(counts.max(initial=1)) < counts[:, None]
@@ -254,8 +239,8 @@ def _take(
     source: TokenRows, numbers: Int64Array, cut: _Cut, rows: Int64Array
 ) -> TokenRows:
     """Return the ids that are kept of some rows of `source`."""
-    lengths = cut.lengths[rows]
-    starts = source.starts[numbers] + cut.begins[rows]
+    begins, lengths = (values[rows] for values in cut)
+    starts = source.starts[numbers] + begins
     return TokenRows(source.values[ragged_range(starts, lengths)], lengths)
 
 
@@ -345,11 +330,11 @@ class AlbertMultipleChoicePreprocessor(
             self.max_length,
             self.max_qa_length,
         )
-        if y is not None:
-            y = encode_answers(y if batched else np.reshape(y, (1,)))
+        if y is None:
+            return LabelledTexts(rows, y, sample_weight), batched
+        y = encode_answers(y if batched else np.reshape(y, (1,)))
         examples = LabelledTexts(rows, y, sample_weight)
-        if y is not None:
-            check_answers(y, rows.counts)
+        check_answers(y, rows.counts)
         return examples, batched
 
     def split_element(self, element: tuple[Any, ...]) -> tuple[Any, Any, Any]:

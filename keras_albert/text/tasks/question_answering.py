@@ -9,20 +9,12 @@ import keras_hub
 import numpy as np
 import numpy.typing as npt
 
-from keras_albert.text.packing import (
-    EncodedTexts,
-    OverlappingWindows,
-    SpecialIds,
-    check_counts,
-    pack_all,
-    read_weights,
-    weights_by_target,
-)
+from keras_albert.text import packing
 from keras_albert.text.preprocessor import AlbertPreprocessor
 from keras_albert.text.reading import text_columns
 from keras_albert.text.tokenizer.albert_tokenizer import AlbertTokenizer
 from keras_albert.text.tokenizer.token_rows import TokenRows, ragged_range
-from keras_albert.types import Batch, Int64Array, IntArray, Lengths
+from keras_albert.types import Batch, Int64Array, Lengths
 from keras_albert.utils.arguments import check_at_most, check_positive
 
 _KEYS = ("question", "context")
@@ -33,12 +25,10 @@ def question_contexts(x: Any) -> tuple[tuple[list[str], ...], bool]:
     if isinstance(x, Mapping):
         _check_keys(x, "`x`")
         x = tuple(x[key] for key in _KEYS)
-    elif isinstance(x, list) and any(isinstance(row, Mapping) for row in x):
+    elif isinstance(x, list) and (not x or any(isinstance(row, Mapping) for row in x)):
         for row, example in enumerate(x):
             _check_keys(example, f"Row {row} of `x`")
         x = tuple([example[key] for example in x] for key in _KEYS)
-    elif isinstance(x, list) and not x:
-        x = ([], [])
     columns, batched = text_columns(x)
     if len(columns) != len(_KEYS):
         raise ValueError(
@@ -50,10 +40,9 @@ def question_contexts(x: Any) -> tuple[tuple[list[str], ...], bool]:
 
 
 def _check_keys(example: Any, what: str) -> None:
-    if not isinstance(example, Mapping) or not set(_KEYS) <= set(example):
-        received = (
-            sorted(example) if isinstance(example, Mapping) else type(example).__name__
-        )
+    is_dict = isinstance(example, Mapping)
+    if not is_dict or not set(_KEYS) <= set(example):
+        received = sorted(example) if is_dict else type(example).__name__
         msg = f"{what} is no dict of `question` and `context`. Received: {received}"
         raise ValueError(msg)
 
@@ -105,7 +94,11 @@ def _read_row(answer: Any, row: int) -> Answers:
             texts, starts = answer.get("text"), answer.get("answer_start")
         if isinstance(texts, str | bytes):
             texts, starts = [texts], np.reshape(starts, -1)
-        if _is_list(texts) and _is_list(starts) and len(texts) == len(starts):
+        are_lists = all(
+            isinstance(values, Sequence | np.ndarray) and not isinstance(values, str)
+            for values in (texts, starts)
+        )
+        if are_lists and len(texts) == len(starts):
             pairs = zip(starts, texts, strict=True)
             return tuple(_read_pair(start, text, row) for start, text in pairs)
     elif isinstance(answer, tuple | list):
@@ -118,10 +111,6 @@ def _read_row(answer: Any, row: int) -> Answers:
         "`answer_start`, two lists of one length; a pair (start, text); or None where "
         "the context has no answer."
     )
-
-
-def _is_list(values: Any) -> bool:
-    return isinstance(values, Sequence | np.ndarray) and not isinstance(values, str)
 
 
 def _read_pair(start: Any, text: Any, row: int) -> tuple[int, str]:
@@ -178,10 +167,9 @@ def answer_spans(
 
 
 def _nearest(context: str, text: str, start: int) -> int | None:
-    before = context.rfind(text, 0, start + len(text))
-    after = context.find(text, start)
-    places = [place for place in (before, after) if place >= 0]
-    return min(places, key=lambda place: abs(place - start), default=None)
+    places = context.rfind(text, 0, start + len(text)), context.find(text, start)
+    found = [place for place in places if place >= 0]
+    return min(found, key=lambda place: abs(place - start), default=None)
 
 
 class ContextTokens:
@@ -197,8 +185,10 @@ class ContextTokens:
         )
         ids, starts, ends = tokenizer.tokenize_with_offsets(list(numbers), checked=True)
         self.rows = TokenRows.from_arrays(ids)
-        self._starts = _flat(starts)
-        self._ends = _flat(ends)
+        self._starts, self._ends = (
+            TokenRows.from_arrays(each).values.astype(np.int64)
+            for each in (starts, ends)
+        )
         # Offsets into all texts, concatenated, so that one sorted search covers them.
         self._room = 1 + max(map(len, numbers), default=0)
         shift = np.repeat(np.arange(len(numbers)) * self._room, self.rows.lengths)
@@ -233,11 +223,6 @@ class ContextTokens:
         return self._starts[begins + first], self._ends[begins + last]
 
 
-def _flat(parts: Sequence[IntArray]) -> Int64Array:
-    flat = np.concatenate(parts) if len(parts) else np.empty(0)
-    return flat.astype(np.int64)
-
-
 # [CLS], and a [SEP] after each of the two texts.
 _SPECIALS = 3
 
@@ -252,7 +237,7 @@ class SpanWindows:
         self,
         questions: TokenRows,
         contexts: ContextTokens,
-        special: SpecialIds,
+        special: packing.SpecialIds,
         max_length: int,
         doc_stride: int,
         max_query_length: int,
@@ -267,7 +252,7 @@ class SpanWindows:
         room = budget - kept
         lengths = contexts.lengths
         stride = np.minimum(min(doc_stride, budget), room)
-        windows = OverlappingWindows(lengths, room, stride)
+        windows = packing.OverlappingWindows(lengths, room, stride)
         # The question of each row.
         self.questions: Int64Array = windows.documents
         rows = windows.tokens
@@ -285,7 +270,9 @@ class SpanWindows:
         self._window_lengths = rows.lengths
         first = ragged_range(questions.starts, kept)
         cut = TokenRows(questions.values[first], kept).take(self.questions)
-        self._texts = EncodedTexts((cut, tokens), special, max_length, "waterfall")
+        self._texts = packing.EncodedTexts(
+            (cut, tokens), special, max_length, "waterfall"
+        )
         self.lengths = self._texts.lengths
         self.targets = None if spans is None else self._window_targets(spans)
         self._weights = None if sample_weight is None else sample_weight[self.questions]
@@ -308,15 +295,12 @@ class SpanWindows:
             return (head_inputs(x, self.num_starts),)
         starts, ends = self.targets[rows].T
         x = head_inputs(x | {"start_positions": starts[:, None]}, self.num_starts)
-        y = {
-            "start_logits": starts,
-            "end_logits": ends,
-            "answerability": (starts == 0).astype(np.float32),
-        }
+        is_none = (starts == 0).astype(np.float32)
+        y = {"start_logits": starts, "end_logits": ends, "answerability": is_none}
         y = head_targets(y, self.num_starts)
         if self._weights is None:
             return (x, y)
-        return (x, y, weights_by_target(y, self._weights[rows]))
+        return (x, y, packing.weights_by_target(y, self._weights[rows]))
 
     def owned_positions(self, rows: Int64Array, length: int) -> npt.NDArray[np.bool_]:
         """Mark the positions of tokens that a row owns; see `OverlappingWindows`."""
@@ -432,11 +416,11 @@ class AlbertQuestionAnswererPreprocessor(
         The targets are answers, in any form that `read_answers` reads.
         """
         (questions, contexts), batched = self.columns(x)
-        weights = None if sample_weight is None else read_weights(sample_weight)
+        weights = None if sample_weight is None else packing.read_weights(sample_weight)
         spans, rows = None, np.arange(len(questions))
         if y is not None:
             answers = read_answers(y if batched else [y])
-            check_counts(len(questions), answers, weights)
+            packing.check_counts(len(questions), answers, weights)
             spans, dropped = answer_spans(answers, contexts, self.misaligned)
             if dropped:
                 rows = np.setdiff1d(rows, dropped)
@@ -444,22 +428,15 @@ class AlbertQuestionAnswererPreprocessor(
                 contexts = [contexts[row] for row in rows]
                 spans = spans[rows]
                 weights = None if weights is None else weights[rows]
-        question_rows = self.tokenizer.tokenize_rows(questions, checked=True)
+        (question_rows,) = self.tokenize_columns([questions])
         context_tokens = ContextTokens(self.tokenizer, contexts)
         _refuse_blank(question_rows.lengths, "question", rows)
         _refuse_blank(context_tokens.lengths, "context", rows)
         if spans is not None:
             spans = _token_spans(spans, context_tokens, rows)
         windows = SpanWindows(
-            question_rows,
-            context_tokens,
-            self.special_ids,
-            self.max_length,
-            self.doc_stride,
-            self.max_query_length,
-            spans,
-            weights,
-            self.num_starts,
+            *(question_rows, context_tokens, self.special_ids, self.max_length),
+            *(self.doc_stride, self.max_query_length, spans, weights, self.num_starts),
         )
         return windows, batched
 
@@ -471,7 +448,7 @@ class AlbertQuestionAnswererPreprocessor(
         """
         windows, _ = self.encode(x, y, sample_weight)
         return keras.utils.pack_x_y_sample_weight(
-            *pack_all(windows, self.padded_length, True)
+            *packing.pack_all(windows, self.padded_length, True)
         )
 
 

@@ -81,11 +81,8 @@ class AlbertTextEmbedderPreprocessor(
         **kwargs: Any,
     ) -> None:
         super().__init__(
-            tokenizer,
-            sequence_length,
-            max_sequence_length,
-            length_buckets,
-            pack_sequences,
+            *(tokenizer, sequence_length, max_sequence_length, length_buckets),
+            pack_sequences=pack_sequences,
             **kwargs,
         )
         self.prompts = dict(prompts or {})
@@ -133,12 +130,8 @@ class AlbertTextEmbedderPreprocessor(
             )
         texts = SeparateTexts(
             tuple(
-                EncodedTexts(
-                    (self.tokenizer.tokenize_rows(column, checked=True),),
-                    self.special_ids,
-                    self.max_length,
-                )
-                for column in columns
+                EncodedTexts((rows,), self.special_ids, self.max_length)
+                for rows in self.tokenize_columns(columns)
             )
         )
         return LabelledTexts(texts, y, sample_weight), batched

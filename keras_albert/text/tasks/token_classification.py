@@ -2,7 +2,6 @@
 
 import re
 import unicodedata
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
@@ -12,13 +11,7 @@ import keras_hub
 import numpy as np
 import numpy.typing as npt
 
-from keras_albert.text.packing import (
-    EncodedTexts,
-    OverlappingWindows,
-    SpecialIds,
-    check_counts,
-    window_stride,
-)
+from keras_albert.text import packing
 from keras_albert.text.preprocessor import AlbertPreprocessor
 from keras_albert.text.reading import plain_column, to_text_rows
 from keras_albert.text.tokenizer.albert_tokenizer import AlbertTokenizer
@@ -75,13 +68,6 @@ def word_columns(x: Any) -> tuple[tuple[list[Any], ...], bool]:
             "words, not both at once."
         )
     return ([_read_words(words, row) for row, words in enumerate(x)],), True
-
-
-def read_word_rows(column: Iterable[Any]) -> list[WordRow]:
-    """Return a `WordRow` for each text or list of words of `word_columns`."""
-    return [
-        split_words(row) if isinstance(row, str) else join_words(row) for row in column
-    ]
 
 
 def join_words(words: list[str]) -> WordRow:
@@ -206,9 +192,8 @@ def _tags_of_spans(target: SpanTags, words: WordRow, row: int) -> IntArray:
                 "`labels=tag_names(...)` to the model."
             )
     tags = np.full(len(words.starts), target.outside, np.int32)
-    for begin, end, numbers in zip(
-        first.tolist(), last.tolist(), target.tags.tolist(), strict=True
-    ):
+    columns = (x.tolist() for x in (first, last, target.tags))
+    for begin, end, numbers in zip(*columns, strict=True):
         tags[begin : end + 1] = numbers[2]
         tags[begin], tags[end] = numbers[1], numbers[3]
         if begin == end:
@@ -226,7 +211,7 @@ class TaggedDocuments:
         self,
         words: list[WordRow],
         pieces: TokenRows,
-        special: SpecialIds,
+        special: packing.SpecialIds,
         max_length: int,
         stride: int | None = None,
         label_all_pieces: bool = False,
@@ -241,12 +226,12 @@ class TaggedDocuments:
         room = max_length - 2
         documents = np.repeat(np.arange(len(words)), self._counts)
         lengths = np.bincount(documents, pieces.lengths, minlength=len(words))
-        windows = OverlappingWindows(
-            lengths.astype(np.int64), room, window_stride(stride, room)
+        windows = packing.OverlappingWindows(
+            lengths.astype(np.int64), room, packing.window_stride(stride, room)
         )
         at = windows.tokens.values
         ids = TokenRows(pieces.values[at], windows.tokens.lengths)
-        self._texts = EncodedTexts((ids,), special, max_length)
+        self._texts = packing.EncodedTexts((ids,), special, max_length)
         self.lengths = self._texts.lengths
         self._word = word_of_piece[at]
         # The pieces whose tag is trained and predicted.
@@ -357,7 +342,7 @@ class AlbertTokenClassifierPreprocessor(
             pack_sequences=pack_sequences,
             **kwargs,
         )
-        window_stride(stride, self.max_length - 2)
+        packing.window_stride(stride, self.max_length - 2)
         self.stride = stride
         self.label_all_pieces = label_all_pieces
 
@@ -370,35 +355,26 @@ class AlbertTokenClassifierPreprocessor(
         document. The result is always a batch, since a document may have several rows.
         """
         (column,), _ = self.columns(x)
-        words = read_word_rows(column)
-        check_counts(len(words), y, sample_weight)
+        words = [
+            split_words(row) if isinstance(row, str) else join_words(row)
+            for row in column
+        ]
+        packing.check_counts(len(words), y, sample_weight)
         tags = None
         if y is not None:
-            parts = [
-                word_tags(target, row, number)
-                for number, (target, row) in enumerate(zip(y, words, strict=True))
-            ]
+            parts = list(map(word_tags, y, words, range(len(words))))
             tags = np.concatenate(parts) if parts else np.empty(0, np.int32)
+        # Each distinct word is tokenized once.
+        numbers: dict[str, int] = {}
+        of_rows = (word for row in words for word in row.words)
+        places = [numbers.setdefault(word, len(numbers)) for word in of_rows]
+        (distinct,) = self.tokenize_columns([list(numbers)])
+        weights = None if sample_weight is None else word_weights(sample_weight, words)
         documents = TaggedDocuments(
-            words,
-            self._tokenize_words(words),
-            self.special_ids,
-            self.max_length,
-            self.stride,
-            self.label_all_pieces,
-            tags,
-            None if sample_weight is None else word_weights(sample_weight, words),
+            *(words, distinct.take(places), self.special_ids, self.max_length),
+            *(self.stride, self.label_all_pieces, tags, weights),
         )
         return documents, True
-
-    def _tokenize_words(self, rows: list[WordRow]) -> TokenRows:
-        """Tokenize the words of all documents, each distinct word once."""
-        numbers: dict[str, int] = {}
-        places = [
-            numbers.setdefault(word, len(numbers)) for row in rows for word in row.words
-        ]
-        words: TokenRows = self.tokenizer.tokenize_rows(list(numbers), checked=True)
-        return words.take(places)
 
     def split_element(self, element: tuple[Any, ...]) -> tuple[Any, Any, Any]:
         """Split one element of a data set; there are no pairs of texts here."""

@@ -13,20 +13,10 @@ from keras_albert.backbone.albert_backbone import AlbertBackbone
 from keras_albert.presets.checkpoint import Checkpoint
 from keras_albert.presets.preset_mixin import PresetMixin
 from keras_albert.text.reading import check_graph_text, is_in_graph, to_text_rows
+from keras_albert.text.tokenizer import vocabularies
 from keras_albert.text.tokenizer.text_rules import TextRules
 from keras_albert.text.tokenizer.token_rows import TokenRows, to_id_rows
-from keras_albert.text.tokenizer.vocabularies import (
-    Vocabulary,
-    VocabularySource,
-    asset_of,
-    open_vocabulary,
-    read_any_rules,
-    read_any_vocabulary,
-    rules_in_config,
-    special_tokens_of,
-)
-from keras_albert.text.tokenizer.word_piece import WordPieceRules
-from keras_albert.types import IntArray
+from keras_albert.text.tokenizer.word_piece import ROLES, WordPieceRules
 from keras_albert.utils.arguments import (
     MAX_TOKENS,
     check_at_most,
@@ -38,15 +28,8 @@ from keras_albert.utils.environment import check_packages
 from keras_albert.utils.keras_internals import set_special_tokens
 
 # The special tokens by KerasHub's names, as those of transformers.
-_SPECIAL_TOKENS = {
-    "cls_token": "cls_token",
-    "sep_token": "sep_token",
-    "pad_token": "pad_token",
-    "mask_token": "mask_token",
-    "unk_token": "unk_token",
-    "start_token": "cls_token",
-    "end_token": "sep_token",
-}
+_SPECIAL_TOKENS = {role: role for role in ROLES}
+_SPECIAL_TOKENS |= {"start_token": "cls_token", "end_token": "sep_token"}
 
 
 @keras.saving.register_keras_serializable(package="keras_albert")
@@ -103,7 +86,7 @@ class AlbertTokenizer(PresetMixin, keras_hub.tokenizers.Tokenizer):
 
     def __init__(
         self,
-        proto: VocabularySource | None = None,
+        proto: vocabularies.VocabularySource | None = None,
         text_rules: (
             Literal["auto", "keep"] | TextRules | WordPieceRules | Mapping[str, Any]
         ) = "auto",
@@ -123,7 +106,7 @@ class AlbertTokenizer(PresetMixin, keras_hub.tokenizers.Tokenizer):
         if sequence_length is not None:
             check_positive(sequence_length=sequence_length)
             check_at_most(MAX_TOKENS, sequence_length=sequence_length)
-        self._text_rules = read_any_rules(text_rules)
+        self._text_rules = vocabularies.read_any_rules(text_rules)
         super().__init__(dtype=dtype, **kwargs)
         kind = keras.backend.standardize_dtype(self.compute_dtype)
         if kind != "string" and "int" not in kind:
@@ -133,7 +116,7 @@ class AlbertTokenizer(PresetMixin, keras_hub.tokenizers.Tokenizer):
             )
         self.sequence_length = sequence_length
         self.proto: Any = None  # bytes, once there is a vocabulary
-        self.file_assets = [asset_of(self._text_rules)]
+        self.file_assets = [vocabularies.asset_of(self._text_rules)]
         self.set_proto(proto)
         self.built = True  # there is nothing to build; see `AlbertPreprocessor`
 
@@ -142,20 +125,20 @@ class AlbertTokenizer(PresetMixin, keras_hub.tokenizers.Tokenizer):
         tokenizer: Self = checkpoint.load_tokenizer(cls, **kwargs)
         return tokenizer
 
-    def set_proto(self, proto: VocabularySource | None) -> None:
+    def set_proto(self, proto: vocabularies.VocabularySource | None) -> None:
         """Set the vocabulary, as in the constructor."""
         if proto is not None:
-            proto = read_any_vocabulary(proto, self._text_rules)
-            self.file_assets = [open_vocabulary(proto).asset]
+            proto = vocabularies.read_any_vocabulary(proto, self._text_rules)
+            self.file_assets = [vocabularies.open_vocabulary(proto).asset]
         self.proto = proto
-        tokens = special_tokens_of(self._text_rules)
+        tokens = vocabularies.special_tokens_of(self._text_rules)
         if proto is not None:
             tokens = self.vocabulary.special_tokens
         names = {name: tokens[role] for name, role in _SPECIAL_TOKENS.items()}
         set_special_tokens(self, names)
 
     @property
-    def vocabulary(self) -> Vocabulary:
+    def vocabulary(self) -> vocabularies.Vocabulary:
         """The pieces, and the algorithm that finds them in texts.
 
         Raises:
@@ -166,7 +149,7 @@ class AlbertTokenizer(PresetMixin, keras_hub.tokenizers.Tokenizer):
                 "No vocabulary has been set. Pass `proto` to the tokenizer's "
                 "constructor, or call `set_proto`."
             )
-        return open_vocabulary(self.proto)
+        return vocabularies.open_vocabulary(self.proto)
 
     def vocabulary_size(self) -> int:
         """Return the number of pieces."""
@@ -195,8 +178,7 @@ class AlbertTokenizer(PresetMixin, keras_hub.tokenizers.Tokenizer):
 
     def save_assets(self, dir_path: str) -> None:
         """Write the vocabulary of a preset or a `.keras` file to a directory."""
-        vocabulary = self.vocabulary
-        Path(dir_path, vocabulary.asset).write_bytes(vocabulary.contents())
+        Path(dir_path, self.vocabulary.asset).write_bytes(self.vocabulary.contents())
 
     def load_assets(self, dir_path: str) -> None:
         """Load the vocabulary of a preset or a `.keras` file."""
@@ -208,7 +190,7 @@ class AlbertTokenizer(PresetMixin, keras_hub.tokenizers.Tokenizer):
         return config | {
             "proto": None,
             "sequence_length": self.sequence_length,
-            "text_rules": rules_in_config(self._text_rules, self.proto),
+            "text_rules": vocabularies.rules_in_config(self._text_rules, self.proto),
         }
 
     @classmethod
@@ -246,36 +228,23 @@ class AlbertTokenizer(PresetMixin, keras_hub.tokenizers.Tokenizer):
             length, padding = self.sequence_length, self.pad_token_id
             return graph.tokenize_in_graph(tokenizer, inputs, length, padding)
         rows, batched = to_text_rows(inputs)
-        found = self._encode_lists(rows)
-        if not batched:
-            return found[0] if self._returns_pieces else self._array(found[0])
-        dense = self.sequence_length is not None and not self._returns_pieces
-        return self._array(found) if dense else found
+        vocabulary, length = self.vocabulary, self.sequence_length
+        returns_pieces = self.compute_dtype == "string"
+        found: list[list[Any]]
+        if returns_pieces:
+            found, fill = vocabulary.encode_pieces(rows), self.pad_token
+        else:
+            found = [row.tolist() for row in vocabulary.encode(rows)]
+            fill = self.pad_token_id
+        if length is not None:
+            found = [row[:length] + [fill] * (length - len(row)) for row in found]
+        result: Any = found if batched else found[0]
+        is_array = not returns_pieces and (length is not None or not batched)
+        return np.array(result, self.compute_dtype) if is_array else result
 
     def call(self, inputs: Any, training: bool | None = None) -> Any:
         """Tokenize texts; see `tokenize`."""
         return self.tokenize(inputs)
-
-    @property
-    def _returns_pieces(self) -> bool:
-        return bool(self.compute_dtype == "string")
-
-    def _array(self, ids: Any) -> IntArray:
-        found: IntArray = np.array(ids, self.compute_dtype)
-        return found
-
-    def _encode_lists(self, rows: list[str]) -> list[list[Any]]:
-        """Return ids or pieces, with rows of `sequence_length` if there is one."""
-        vocabulary, length = self.vocabulary, self.sequence_length
-        found: list[list[Any]]
-        if self._returns_pieces:
-            found, padding = vocabulary.encode_pieces(rows), self.pad_token
-        else:
-            found = [row.tolist() for row in vocabulary.encode(rows)]
-            padding = self.pad_token_id
-        if length is None:
-            return found
-        return [row[:length] + [padding] * (length - len(row)) for row in found]
 
     def tokenize_rows(
         self, texts: Any, num_threads: int = -1, checked: bool = False
@@ -334,9 +303,7 @@ class AlbertTokenizer(PresetMixin, keras_hub.tokenizers.Tokenizer):
         if is_in_graph():
             texts = check_graph_text(inputs)
             graph, tokenizer = self._graph()
-            tokens: tuple[Any, Any, Any]
-            tokens = graph.graph_tokens_with_offsets(tokenizer, texts)
-            return tokens
+            return graph.graph_tokens_with_offsets(tokenizer, texts)  # type: ignore[no-any-return]
         rows, batched = (inputs, True) if checked else to_text_rows(inputs)
         found = self.vocabulary.encode_with_offsets(rows)
         if not batched:

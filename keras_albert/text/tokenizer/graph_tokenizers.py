@@ -9,6 +9,7 @@ import tensorflow as tf
 import tensorflow_text as tf_text
 
 from keras_albert.text.reading import check_graph_text
+from keras_albert.text.tokenizer import word_piece
 from keras_albert.text.tokenizer.sentencepiece_file import (
     SPECIAL_TOKENS,
     graph_vocabulary,
@@ -18,14 +19,6 @@ from keras_albert.text.tokenizer.text_rules import BLANKS
 from keras_albert.text.tokenizer.vocabularies import (
     WordPieceVocabulary,
     open_vocabulary,
-)
-from keras_albert.text.tokenizer.word_piece import (
-    CONTINUES,
-    DROPPED,
-    IN_WORD,
-    LONGEST_WORD,
-    SPACE,
-    character_table,
 )
 
 _UNKNOWN = SPECIAL_TOKENS.index("<unk>")
@@ -71,7 +64,7 @@ class GraphTokenizer(tf_text.SentencepieceTokenizer):
 # In place of a word that is too long; it is in no vocabulary.
 _TOO_LONG = "\0"
 
-_MOST_BYTES = 4 * LONGEST_WORD
+_MOST_BYTES = 4 * word_piece.LONGEST_WORD
 
 
 class GraphWordPiece(tf.Module):
@@ -84,10 +77,9 @@ class GraphWordPiece(tf.Module):
         super().__init__()
         self._vocabulary = cast("WordPieceVocabulary", open_vocabulary(proto))
         self._out_type = tf.as_dtype(out_type)
-        self._table = character_table(self._vocabulary.rules)
-        self._never_split = sorted(
-            self._vocabulary.rules.never_split, key=len, reverse=True
-        )
+        self._table = word_piece.character_table(self._vocabulary.rules)
+        never_split = self._vocabulary.rules.never_split
+        self._never_split = sorted(never_split, key=len, reverse=True)
 
     def tokenize(self, texts: Any) -> Any:
         """Split texts into ids: ragged `(rows, ids)`, for one text `(ids,)`."""
@@ -102,10 +94,8 @@ class GraphWordPiece(tf.Module):
         if texts.shape.rank == 0:
             found = self.tokenize_with_offsets(tf.expand_dims(texts, 0))
             return tuple(part.values for part in found)
-        if self._never_split:
-            ids, starts, ends, rows = self._around_tokens(texts)
-        else:
-            ids, starts, ends, rows = self._pieces(texts)
+        find = self._around_tokens if self._never_split else self._pieces
+        ids, starts, ends, rows = find(texts)
         # Of several pieces of one character, the last has its text.
         following = tf.where(rows[1:] == rows[:-1], starts[1:], ends[:-1])
         ends = tf.concat([tf.minimum(ends[:-1], following), ends[-1:]], axis=0)
@@ -113,12 +103,9 @@ class GraphWordPiece(tf.Module):
             ids = tf.gather(tf.constant(self._vocabulary.pieces), ids)
         else:
             ids = tf.cast(ids, self._out_type)
-        return tuple(
-            tf.RaggedTensor.from_value_rowids(
-                part, rows, tf.size(texts, tf.int64), validate=False
-            )
-            for part in (ids, starts, ends)
-        )
+        make, count = tf.RaggedTensor.from_value_rowids, tf.size(texts, tf.int64)
+        parts = ids, starts, ends
+        return tuple(make(part, rows, count, validate=False) for part in parts)
 
     def detokenize(self, ids: Any) -> Any:
         """Join rows of ids to texts, as `WordPieceVocabulary.decode`."""
@@ -144,7 +131,7 @@ class GraphWordPiece(tf.Module):
         own = tf.reduce_max(own, axis=1)
         # One piece for each token; `_TOO_LONG` is one piece.
         ids, starts, ends, part = self._pieces(
-            tf.where(own >= 0, "a" * (LONGEST_WORD + 1), parts.values)
+            tf.where(own >= 0, "a" * (word_piece.LONGEST_WORD + 1), parts.values)
         )
         is_own = tf.gather(own, part) >= 0
         ids = tf.where(is_own, tf.gather(own, part), ids)
@@ -163,15 +150,15 @@ class GraphWordPiece(tf.Module):
         kind = tf.gather(tf.constant(table.kinds), entry)
         last = first + _byte_lengths(code)
 
-        is_kept = kind != DROPPED
+        is_kept = kind != word_piece.DROPPED
         rows, code, entry, kind, first, last = (
             tf.boolean_mask(x, is_kept) for x in (rows, code, entry, kind, first, last)
         )
         # A character goes on a word if it and the one before it are inside words.
-        goes_on = (kind[1:] == IN_WORD) & (kind[:-1] == IN_WORD)
+        goes_on = (kind[1:] == word_piece.IN_WORD) & (kind[:-1] == word_piece.IN_WORD)
         goes_on &= rows[1:] == rows[:-1]
         goes_on = tf.concat([[False], goes_on], axis=0)[: tf.size(kind)]
-        is_inked = kind != SPACE
+        is_inked = kind != word_piece.SPACE
         rows, code, entry, first, last, goes_on = (
             tf.boolean_mask(x, is_inked)
             for x in (rows, code, entry, first, last, goes_on)
@@ -194,7 +181,7 @@ class GraphWordPiece(tf.Module):
         )
         strings = tf.strings.unicode_encode(words, "UTF-8")
         sizes = words.row_lengths()
-        strings = tf.where(sizes > LONGEST_WORD, _TOO_LONG, strings)
+        strings = tf.where(sizes > word_piece.LONGEST_WORD, _TOO_LONG, strings)
         model = np.frombuffer(_model(self._vocabulary.proto), "u1")
         splitter = tf_text.FastWordpieceTokenizer(
             model_buffer=tf.constant(model), token_out_type=tf.int32
@@ -209,11 +196,11 @@ class GraphWordPiece(tf.Module):
         base = tf.gather(tf.concat([byte_begins, [0]], axis=0), word_begins)
         base = tf.gather(base, owner)
         is_whole = ids == self._vocabulary.unknown_id
-        start = tf.searchsorted(
-            byte_begins, base + tf.cast(starts, tf.int64), out_type=tf.int64
-        )
-        end = tf.searchsorted(
-            byte_begins, base + tf.cast(ends, tf.int64), out_type=tf.int64
+        start, end = (
+            tf.searchsorted(
+                byte_begins, base + tf.cast(each, tf.int64), out_type=tf.int64
+            )
+            for each in (starts, ends)
         )
         start = tf.where(is_whole, tf.gather(word_begins, owner), start)
         end = tf.where(is_whole, tf.gather(word_begins + sizes, owner), end)
@@ -231,17 +218,11 @@ def _byte_lengths(codes: Any) -> Any:
 
 @functools.lru_cache(maxsize=4)
 def _model(proto: bytes) -> bytes:
-    """Build the tables of `FastWordpieceTokenizer`."""
     vocabulary: Any = open_vocabulary(proto)
-    found: bytes = tf_text.build_fast_wordpiece_model(
-        list(vocabulary.pieces),
-        _MOST_BYTES,
-        CONTINUES,
-        vocabulary.special_tokens["unk_token"],
-        True,  # the words are split already
-        False,  # ids are not joined to texts
-    )
-    return found
+    unknown = vocabulary.special_tokens["unk_token"]
+    # The words are split already, and ids are not joined to texts.
+    how = (_MOST_BYTES, word_piece.CONTINUES, unknown, True, False)
+    return bytes(tf_text.build_fast_wordpiece_model(list(vocabulary.pieces), *how))
 
 
 def tokenize_in_graph(
@@ -281,12 +262,10 @@ def graph_tokens_with_offsets(sentence_piece: Any, inputs: Any) -> tuple[Any, An
 
 
 def _graph_character_offsets(texts: Any, starts: Any, ends: Any) -> tuple[Any, Any]:
-    """Convert tensorflow-text's byte offsets to character offsets without blanks."""
     codes, first_bytes = tf.strings.unicode_decode_with_offsets(texts, "UTF-8")
     # Offsets into all rows, concatenated, so that one sorted search covers them.
-    row_bytes = tf.math.cumsum(
-        tf.cast(tf.strings.length(texts), "int64"), exclusive=True
-    )
+    lengths = tf.cast(tf.strings.length(texts), "int64")
+    row_bytes = tf.math.cumsum(lengths, exclusive=True)
     first_bytes = first_bytes.values + tf.gather(row_bytes, first_bytes.value_rowids())
     row_of_piece = starts.value_rowids()
     base = tf.gather(row_bytes, row_of_piece)

@@ -78,7 +78,14 @@ def read_word_piece(directory: str | os.PathLike[str]) -> bytes:
     config_path = folder / _CONFIG_FILE
     special_map = read_optional_json(folder / _TOKENS_FILE)
     with reading(config_path):
-        _check_supported(config, config_path)
+        for key, values in _SUPPORTED.items():
+            value = config.get(key)
+            if value is not None and value not in values:
+                raise ValueError(
+                    f"{config_path} sets {key}={value!r}, which keras_albert does not "
+                    "have: words are split at spaces and punctuation, and pieces are "
+                    f"WordPiece. {_OWN}"
+                )
         given = _rules_in(config, _OF_TRANSFORMERS)
         tokens = _tokens_in(special_map) | _tokens_in(config)
         never_split = _never_split_in(special_map) + _never_split_in(config)
@@ -86,7 +93,8 @@ def read_word_piece(directory: str | os.PathLike[str]) -> bytes:
     pieces = read_pieces(pieces_path) if pieces_path.is_file() else None
     if json_path.is_file():
         with reading(json_path):
-            found, rules = _read_tokenizer_json(json_path, tokens)
+            content = read_bytes(json_path, MOST_BYTES)
+            found, rules = _parse_tokenizer_json(content, str(json_path), tokens)
         _compare(rules, given | tokens, json_path, config_path)
         if pieces is not None:
             _compare_pieces(found, pieces, json_path, pieces_path)
@@ -101,7 +109,16 @@ def read_word_piece(directory: str | os.PathLike[str]) -> bytes:
             **{"lowercase": auto_rules(pieces).lowercase} | given | tokens
         )
     else:
-        raise FileNotFoundError(_missing(folder))
+        msg = (
+            f"{folder} has no `{PIECES_FILE}` and no `{_TOKENIZER_FILE}`. Copy the "
+            "vocabulary from the origin of the checkpoint."
+        )
+        if (folder / "merges.txt").is_file():
+            msg = (
+                f"{folder} has a byte-level BPE vocabulary (`merges.txt`), as of "
+                f"RoBERTa and GPT-2, which keras_albert does not read. {_OWN}"
+            )
+        raise FileNotFoundError(msg)
     kept = dict.fromkeys((*rules.never_split, *never_split))
     special = set(rules.special_tokens)
     rules = replace(rules, never_split=tuple(t for t in kept if t not in special))
@@ -113,7 +130,8 @@ def read_word_piece_file(path: str | os.PathLike[str]) -> tuple[list[str], Any]:
     """Read a `vocab.txt`, which has no rules, or a `tokenizer.json`."""
     if os.fspath(path).endswith(".json"):
         with reading(path):
-            return _read_tokenizer_json(path, {})
+            content = read_bytes(path, MOST_BYTES)
+            return _parse_tokenizer_json(content, os.fspath(path), {})
     return read_pieces(path), None
 
 
@@ -169,23 +187,6 @@ def _never_split_in(config: Mapping[str, Any]) -> list[str]:
         tokens = list(tokens.values()) if isinstance(tokens, dict) else tokens
         found += [t["content"] if isinstance(t, dict) else t for t in tokens]
     return found
-
-
-def _check_supported(config: Mapping[str, Any], path: Path) -> None:
-    for key, values in _SUPPORTED.items():
-        value = config.get(key)
-        if value is not None and value not in values:
-            raise ValueError(
-                f"{path} sets {key}={value!r}, which keras_albert does not have: words "
-                f"are split at spaces and punctuation, and pieces are WordPiece. {_OWN}"
-            )
-
-
-def _read_tokenizer_json(
-    path: str | os.PathLike[str], tokens: Mapping[str, str]
-) -> tuple[list[str], WordPieceRules]:
-    content = read_bytes(path, MOST_BYTES)
-    return _parse_tokenizer_json(content, os.fspath(path), tokens)
 
 
 def _parse_tokenizer_json(
@@ -299,18 +300,6 @@ def _compare_pieces(
             f"{path} has {len(found):,} pieces, and {pieces_path} {len(pieces):,}. Use "
             "files of the same checkpoint, or remove the wrong one."
         )
-
-
-def _missing(folder: Path) -> str:
-    if (folder / "merges.txt").is_file():
-        return (
-            f"{folder} has a byte-level BPE vocabulary (`merges.txt`), as of RoBERTa "
-            f"and GPT-2, which keras_albert does not read. {_OWN}"
-        )
-    return (
-        f"{folder} has no `{PIECES_FILE}` and no `{_TOKENIZER_FILE}`. Copy the "
-        "vocabulary from the origin of the checkpoint."
-    )
 
 
 def _read_keras_hub(folder: Path) -> bytes:

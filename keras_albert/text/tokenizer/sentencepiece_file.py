@@ -19,7 +19,6 @@ import sentencepiece
 from google.protobuf.message import DecodeError
 
 from keras_albert.types import FloatArray
-from keras_albert.utils.atomic_files import atomic_file
 from keras_albert.utils.protobuf import Field, message_classes
 from keras_albert.utils.reading import read_bytes, reading
 
@@ -100,11 +99,8 @@ def parse_vocabulary(proto: bytes) -> Any:
         problem = "cannot be parsed"
     else:
         # A file truncated between two fields can be parsed, but lacks the last fields.
-        missing = [
-            part
-            for part in ("trainer_spec", "normalizer_spec")
-            if not model.HasField(part)
-        ]
+        parts = ("trainer_spec", "normalizer_spec")
+        missing = [part for part in parts if not model.HasField(part)]
         if model.pieces and not missing:
             return model
         problem = f"has {len(model.pieces)} pieces and no {' or '.join(missing)}"
@@ -131,7 +127,14 @@ def check_vocabulary(proto: bytes) -> bytes:
     for token_id, token in enumerate(SPECIAL_TOKENS):
         found = model.pieces[token_id].piece if token_id < len(model.pieces) else None
         if found != token:
-            raise ValueError(_misplaced(model, token_id, token, found))
+            ids = [i for i, each in enumerate(model.pieces) if each.piece == token]
+            where = f"stands at id {ids[0]}" if ids else "is missing"
+            raise ValueError(
+                f"The special token `{token}` must stand at id {token_id} of the "
+                f"vocabulary; it {where}, and id {token_id} is {found!r}. This is not "
+                "an ALBERT vocabulary; use the checkpoint's own `spiece.model`, or "
+                "train one with `keras_albert.text.train_vocabulary`."
+            )
         piece = model.pieces[token_id]
         if token_id != 1 and piece.type != SentencePiece.CONTROL:
             piece.type = SentencePiece.CONTROL
@@ -167,18 +170,6 @@ def _check_pieces(model: Any) -> None:
             )
 
 
-def _misplaced(model: Any, token_id: int, token: str, found: str | None) -> str:
-    """Return the message for a special token that does not have its id."""
-    ids = [index for index, piece in enumerate(model.pieces) if piece.piece == token]
-    where = f"stands at id {ids[0]}" if ids else "is missing"
-    return (
-        f"The special token `{token}` must stand at id {token_id} of the vocabulary; "
-        f"it {where}, and id {token_id} is {found!r}. This is not an ALBERT "
-        "vocabulary; use the checkpoint's own `spiece.model`, or train one with "
-        "`keras_albert.text.train_vocabulary`."
-    )
-
-
 def read_vocabulary(
     source: str | os.PathLike[str], check: Callable[[bytes], bytes] = check_vocabulary
 ) -> bytes:
@@ -190,13 +181,6 @@ def read_vocabulary(
     proto = read_bytes(source, MOST_BYTES)
     with reading(source, _REMEDY):
         return check(proto)
-
-
-def write_vocabulary(path: str | os.PathLike[str], proto: bytes) -> str:
-    """Write a model file atomically, with its folder; return the path as a str."""
-    with atomic_file(path) as partial:
-        partial.write_bytes(proto)
-    return os.fspath(path)
 
 
 @functools.lru_cache(maxsize=8)
@@ -227,6 +211,5 @@ def piece_probabilities(proto: bytes) -> FloatArray:
             "Probabilities of pieces are known of unigram vocabularies. Received one "
             f"of type {kind}. Train one with `keras_albert.text.train_vocabulary`."
         )
-    scores = np.array([piece.score for piece in model.pieces], "float32")
-    probabilities: FloatArray = np.exp(scores)
-    return probabilities
+    scores: FloatArray = np.array([piece.score for piece in model.pieces], "float32")
+    return np.exp(scores)

@@ -1,12 +1,9 @@
 """ALBERT's text rules, written into the vocabulary.
 
-The reference collapses whitespace, applies NFKD, removes combining characters,
-lowercases, and splits pieces that end in digit + comma, in Python code around
-SentencePiece. Here the rules are part of the SentencePiece model, in its table of
-rules for characters and sequences of characters
-(`normalizer_spec.precompiled_charsmap`). They thus apply wherever the model is used
-(Python, a TensorFlow graph, a server), at the speed of C++ and with offsets into the
-original text.
+In the reference, they are Python code around SentencePiece. Here they are part of the
+model, in its table of rules for characters and sequences
+(`normalizer_spec.precompiled_charsmap`), and apply wherever it is used (Python, a
+TensorFlow graph, a server), at the speed of C++ and with offsets into the original.
 """
 
 import functools
@@ -241,12 +238,9 @@ def _apply(text: str, rules: TextRules) -> str:
 
 def table_normalizer(charsmap: bytes) -> Any:
     """Create a normalizer that applies a table and does not change spaces."""
+    spaces = ("add_dummy_prefix", "remove_extra_whitespaces", "escape_whitespaces")
     spec = sentencepiece_messages.NormalizerSpec(
-        name="own",
-        precompiled_charsmap=charsmap,
-        add_dummy_prefix=False,
-        remove_extra_whitespaces=False,
-        escape_whitespaces=False,
+        name="own", precompiled_charsmap=charsmap, **dict.fromkeys(spaces, False)
     )
     return sentencepiece.SentencePieceNormalizer(normalizer_spec=spec)
 

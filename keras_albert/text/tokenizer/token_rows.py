@@ -57,13 +57,9 @@ class TokenRows(NamedTuple):
 
     def to_lists(self) -> list[list[int]]:
         """Return the rows as lists of `int`."""
-        values = self.values.tolist()
-        starts = self.starts.tolist()
-        lengths = self.lengths.tolist()
-        return [
-            values[start : start + length]
-            for start, length in zip(starts, lengths, strict=True)
-        ]
+        values, lengths = self.values.tolist(), self.lengths.tolist()
+        ends = np.cumsum(self.lengths).tolist()
+        return [values[end - n : end] for end, n in zip(ends, lengths, strict=True)]
 
     def take(self, indices: npt.ArrayLike) -> "TokenRows":
         """Return some of the rows, in any order, with repetitions.

@@ -15,13 +15,13 @@ from keras_albert.text.tokenizer.sentencepiece_file import (
     SPECIAL_TOKENS,
     check_vocabulary,
     parse_vocabulary,
-    write_vocabulary,
 )
 from keras_albert.text.tokenizer.text_rules import (
     TextRules,
     add_text_rules,
     retire_digit_comma_pieces,
 )
+from keras_albert.utils.atomic_files import atomic_file
 from keras_albert.utils.remote import check_output, fetch
 
 # The user-defined symbols of the released vocabularies (albert#127).
@@ -119,10 +119,7 @@ def train_vocabulary(
             model_type="unigram",
             vocab_size=vocabulary_size,
             hard_vocab_limit=hard_vocab_limit,
-            pad_id=0,
-            unk_id=1,
-            bos_id=-1,
-            eos_id=-1,
+            **{"pad_id": 0, "unk_id": 1, "bos_id": -1, "eos_id": -1},
             control_symbols=list(SPECIAL_TOKENS[2:]),
             user_defined_symbols=_USER_SYMBOLS,
             shuffle_input_sentence=True,
@@ -138,9 +135,13 @@ def train_vocabulary(
         raise ValueError(_explain(str(error), vocabulary_size, source.count)) from error
     finally:
         sentencepiece.SetMinLogLevel(0)
-    proto = _finish(model.getvalue(), rules)
+    trained = parse_vocabulary(model.getvalue())
+    if rules.split_digit_comma:
+        retire_digit_comma_pieces(trained)
+    proto = check_vocabulary(bytes(trained.SerializeToString()))
     if output_path is not None:
-        write_vocabulary(output_path, proto)
+        with atomic_file(output_path) as partial:
+            partial.write_bytes(proto)
     return proto
 
 
@@ -158,7 +159,12 @@ class _Lines:
                 if not isinstance(text, str) or not text.isascii():
                     text = _checked(text, index)  # noqa: PLW2901
                 for line in text.splitlines():
-                    for part in _parts(line):
+                    # A line that the trainer would skip is split.
+                    parts: Iterable[str] = (line,) if line.strip() else ()
+                    is_long = len(line) * 4 > _MAX_LINE_BYTES
+                    if is_long and len(line.encode()) > _MAX_LINE_BYTES:
+                        parts = _LINE_PART.findall(line)
+                    for part in parts:
                         self.count += 1
                         yield part
         except Exception as error:
@@ -172,13 +178,6 @@ def _checked(text: Any, index: int) -> str:
         return to_text_rows([text])[0][0]
     except ValueError as error:
         raise ValueError(str(error).replace("row 0", f"row {index}", 1)) from None
-
-
-def _parts(line: str) -> Iterable[str]:
-    """Split a line that the trainer would skip, between words where possible."""
-    if len(line) * 4 <= _MAX_LINE_BYTES or len(line.encode()) <= _MAX_LINE_BYTES:
-        return (line,) if line and not line.isspace() else ()
-    return _LINE_PART.findall(line)
 
 
 def read_lines(files: Sequence[str | os.PathLike[str]]) -> Iterator[str]:
@@ -207,14 +206,6 @@ def _ruled_normalizer(rules: TextRules) -> Any:
     model.pieces.add(piece="<unk>")
     ruled = parse_vocabulary(add_text_rules(model.SerializeToString(), rules))
     return sentencepiece.SentencePieceNormalizer(normalizer_spec=ruled.normalizer_spec)
-
-
-def _finish(proto: bytes, rules: TextRules) -> bytes:
-    """Apply the rules that need a trained model, and check the model."""
-    model = parse_vocabulary(proto)
-    if rules.split_digit_comma:
-        retire_digit_comma_pieces(model)
-    return check_vocabulary(bytes(model.SerializeToString()))
 
 
 def _explain(problem: str, vocabulary_size: int, lines: int) -> str:

@@ -144,16 +144,18 @@ class Vocabulary(abc.ABC):
     def decode(self, rows: list[list[int]]) -> list[str]:
         """Return the texts of rows of ids; WordPiece joins words by spaces."""
 
-    @abc.abstractmethod
     def graph_tokenizer(self, out_type: Any = "int32") -> Any:
         """Create the tokenizer of a TensorFlow graph."""
+        from keras_albert.text.tokenizer import graph_tokenizers  # noqa: PLC0415
+
+        kinds = graph_tokenizers.GraphTokenizer, graph_tokenizers.GraphWordPiece
+        return kinds[is_word_piece(self.proto)](self.proto, out_type)
 
 
 class SentencePieceVocabulary(Vocabulary):
     """A SentencePiece model with ALBERT's special tokens."""
 
-    asset = "vocabulary.spm"
-    file_name = "spiece.model"
+    asset, file_name = "vocabulary.spm", "spiece.model"
 
     def __init__(self, proto: bytes) -> None:
         super().__init__(proto)
@@ -163,12 +165,11 @@ class SentencePieceVocabulary(Vocabulary):
 
     @functools.cached_property
     def texts(self) -> list[str]:
-        """What each piece adds to a text."""
         return [piece.replace(SPACE, " ") for piece in self.pieces]
 
     @property
     def text_ids(self) -> IntArray:
-        """The ids of pieces of text, without control and byte pieces."""
+        # Neither control nor byte pieces.
         types = [piece.type for piece in parse_vocabulary(self.proto).pieces]
         is_text = np.isin(types, (_TYPES.NORMAL, _TYPES.USER_DEFINED))
         is_text[: len(SPECIAL_TOKENS)] = False
@@ -176,7 +177,6 @@ class SentencePieceVocabulary(Vocabulary):
 
     @functools.cached_property
     def inner_ids(self) -> IntArray:
-        """For each id that of the same piece without a space before it, or -1."""
         found = np.arange(len(self.pieces), dtype=np.int32)
         for index, piece in enumerate(self.pieces):
             if piece.startswith(SPACE):
@@ -188,11 +188,9 @@ class SentencePieceVocabulary(Vocabulary):
         return found
 
     def probabilities(self) -> FloatArray:
-        """Return the probability of each piece."""
         return piece_probabilities(self.proto)
 
     def encode(self, rows: list[str], num_threads: int = -1) -> list[IntArray]:
-        """Return the ids of each row."""
         return self._encode(rows, "numpy", num_threads)
 
     def encode_pieces(self, rows: list[str]) -> list[list[str]]:
@@ -203,7 +201,6 @@ class SentencePieceVocabulary(Vocabulary):
     def encode_with_offsets(
         self, rows: list[str]
     ) -> list[tuple[IntArray, IntArray, IntArray]]:
-        """Return the ids of each row, and where each begins and ends."""
         encoded = self._encode(rows, "offset_mapping")
         return [
             (np.array(row["ids"], np.int32), *trim_blanks(text, row["offsets"]))
@@ -217,31 +214,19 @@ class SentencePieceVocabulary(Vocabulary):
         if _is_few(rows):
             # A thread takes longer to start than such texts to tokenize.
             return [encode(row, return_type=return_type) for row in rows]
-        found: list[Any] = encode(
-            rows, return_type=return_type, num_threads=num_threads
-        )
+        how: Any = {"return_type": return_type, "num_threads": num_threads}
+        found: list[Any] = encode(rows, **how)
         return found
 
     def decode(self, rows: list[list[int]]) -> list[str]:
-        """Return the text of each row of ids."""
         found: list[str] = sentence_piece(self.proto).Decode(rows)
         return found
-
-    def graph_tokenizer(self, out_type: Any = "int32") -> Any:
-        """Create the tokenizer of a TensorFlow graph."""
-        from keras_albert.text.tokenizer.graph_tokenizers import (  # noqa: PLC0415
-            GraphTokenizer,
-        )
-
-        return GraphTokenizer(self.proto, out_type)
 
 
 class WordPieceVocabulary(Vocabulary):
     """A WordPiece vocabulary, tokenized by Hugging Face `tokenizers`."""
 
-    asset = "vocabulary.txt"
-    file_name = "vocab.txt"
-    marks_words = True
+    asset, file_name, marks_words = "vocabulary.txt", "vocab.txt", True
 
     def __init__(self, proto: bytes) -> None:
         super().__init__(proto)
@@ -263,7 +248,6 @@ class WordPieceVocabulary(Vocabulary):
 
     @property
     def begins_word(self) -> npt.NDArray[np.bool_]:
-        """Whether each piece is the first of a word."""
         return np.array([not piece.startswith(CONTINUES) for piece in self.pieces])
 
     def contents(self) -> bytes:
@@ -271,7 +255,6 @@ class WordPieceVocabulary(Vocabulary):
         return "".join(f"{piece}\n" for piece in self.pieces).encode()
 
     def encode(self, rows: list[str], num_threads: int = -1) -> list[IntArray]:
-        """Return the ids of each row."""
         if num_threads == 1 or _is_few(rows):
             encode = self._tokenizer.encode
             found = [encode(row, add_special_tokens=False) for row in rows]
@@ -280,14 +263,11 @@ class WordPieceVocabulary(Vocabulary):
         return [np.array(row.ids, np.int32) for row in found]
 
     def encode_pieces(self, rows: list[str]) -> list[list[str]]:
-        """Return the pieces of each row."""
-        found = self.encode(rows)
-        return [[self.pieces[i] for i in row] for row in found]
+        return [[self.pieces[i] for i in row] for row in self.encode(rows)]
 
     def encode_with_offsets(
         self, rows: list[str]
     ) -> list[tuple[IntArray, IntArray, IntArray]]:
-        """Return the ids of each row, and where each begins and ends."""
         found = self._tokenizer.encode_batch(rows, add_special_tokens=False)
         rows_found = []
         for row in found:
@@ -299,21 +279,12 @@ class WordPieceVocabulary(Vocabulary):
         return rows_found
 
     def decode(self, rows: list[list[int]]) -> list[str]:
-        """Return the text of each row of ids."""
         special = set(self.special_tokens.values()) - {self.special_tokens["unk_token"]}
         dropped = {self.ids[token] for token in special}
         return [
             "".join(self.texts[i] for i in row if i not in dropped).removeprefix(" ")
             for row in rows
         ]
-
-    def graph_tokenizer(self, out_type: Any = "int32") -> Any:
-        """Create the tokenizer of a TensorFlow graph."""
-        from keras_albert.text.tokenizer.graph_tokenizers import (  # noqa: PLC0415
-            GraphWordPiece,
-        )
-
-        return GraphWordPiece(self.proto, out_type)
 
 
 @functools.lru_cache(maxsize=8)
@@ -367,19 +338,28 @@ def read_any_vocabulary(source: VocabularySource, rules: AnyRules) -> bytes:
     """Read and check a vocabulary, and add text rules to it."""
     if isinstance(source, bytes):
         return _of_bytes(source, rules)
-    if isinstance(source, str | os.PathLike):
-        if os.fspath(source).endswith((".txt", ".json")):
-            pieces, own = read_word_piece_file(source)
-            with reading(source):
-                return _word_piece(pieces, own, rules)
-        return read_vocabulary(source, partial(_of_bytes, rules=rules))
-    return _word_piece(list(source), None, rules)
+    if not isinstance(source, str | os.PathLike):
+        return _word_piece(list(source), None, rules)
+    if os.fspath(source).endswith((".txt", ".json")):
+        pieces, own = read_word_piece_file(source)
+        with reading(source):
+            return _word_piece(pieces, own, rules)
+    return read_vocabulary(source, partial(_of_bytes, rules=rules))
 
 
 def _of_bytes(proto: bytes, rules: AnyRules) -> bytes:
     if is_word_piece(proto):
         return _word_piece(*read_word_piece_bytes(proto), rules)
-    return _sentence_piece(check_vocabulary(proto), rules)
+    proto = check_vocabulary(proto)
+    if isinstance(rules, WordPieceRules):
+        raise ValueError(
+            "The vocabulary is a SentencePiece model, and `WordPieceRules` are those "
+            f"of WordPiece. Received: text_rules={rules}. Pass `TextRules`, or leave "
+            "it out."
+        )
+    if rules == "auto":
+        rules = default_text_rules(proto) or "keep"
+    return proto if isinstance(rules, str) else add_text_rules(proto, rules)
 
 
 def _word_piece(
@@ -393,15 +373,3 @@ def _word_piece(
     if isinstance(rules, str):
         rules = own or auto_rules(pieces)
     return write_word_piece(pieces, rules)
-
-
-def _sentence_piece(proto: bytes, rules: AnyRules) -> bytes:
-    if isinstance(rules, WordPieceRules):
-        raise ValueError(
-            "The vocabulary is a SentencePiece model, and `WordPieceRules` are those "
-            f"of WordPiece. Received: text_rules={rules}. Pass `TextRules`, or leave "
-            "it out."
-        )
-    if rules == "auto":
-        rules = default_text_rules(proto) or "keep"
-    return proto if isinstance(rules, str) else add_text_rules(proto, rules)

@@ -108,12 +108,8 @@ def is_word_piece_config(text_rules: Any) -> bool:
 def auto_rules(pieces: Sequence[str]) -> WordPieceRules:
     """Return the rules of uncased BERT, or, if pieces have capitals, of cased BERT."""
     special = WordPieceRules().special_tokens
-    cased = any(
-        piece.lower() != piece
-        for piece in pieces
-        if piece not in special and not piece.startswith("[")
-    )
-    return WordPieceRules(lowercase=not cased)
+    plain = (x for x in pieces if x not in special and not x.startswith("["))
+    return WordPieceRules(lowercase=all(x.lower() == x for x in plain))
 
 
 def write_word_piece(pieces: Sequence[str], rules: WordPieceRules) -> bytes:
@@ -137,9 +133,9 @@ def write_word_piece(pieces: Sequence[str], rules: WordPieceRules) -> bytes:
             f"`never_split` contains {missing[0]!r}, which the vocabulary does not. "
             "Add it to the vocabulary, or leave it out."
         )
-    special = [_added_token(ids[token], token, True) for token in rules.special_tokens]
+    special = [added_token(ids[token], token) for token in rules.special_tokens]
     others = [
-        _added_token(ids[token], token, False)
+        added_token(ids[token], token, special=False)
         for token in rules.never_split
         if token not in rules.special_tokens
     ]
@@ -156,7 +152,7 @@ def write_word_piece(pieces: Sequence[str], rules: WordPieceRules) -> bytes:
             "lowercase": rules.lowercase,
         },
         "pre_tokenizer": {"type": "BertPreTokenizer"},
-        "post_processor": _template(rules, ids),
+        "post_processor": template(rules.cls_token, rules.sep_token, ids),
         "decoder": {"type": "WordPiece", "prefix": CONTINUES, "cleanup": True},
         "model": {
             "type": "WordPiece",
@@ -216,7 +212,6 @@ def rules_from_config(config: Mapping[str, Any]) -> WordPieceRules:
 
 
 def _check_pieces(pieces: list[str]) -> dict[str, int]:
-    """Return the ids of pieces."""
     ids: dict[str, int] = {}
     for index, piece in enumerate(pieces):
         if not isinstance(piece, str) or not piece or "\n" in piece or "\r" in piece:
@@ -233,26 +228,21 @@ def _check_pieces(pieces: list[str]) -> dict[str, int]:
     return ids
 
 
-def _added_token(token_id: int, content: str, special: bool) -> dict[str, Any]:
-    return {
-        "id": token_id,
-        "content": content,
-        "single_word": False,
-        "lstrip": False,
-        "rstrip": False,
-        "normalized": False,
-        "special": special,
-    }
+def added_token(token_id: int, content: str, special: bool = True) -> dict[str, Any]:
+    """Return an entry of the `added_tokens` of a `tokenizer.json`."""
+    flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
+    return {"id": token_id, "content": content, **flags, "special": special}
 
 
-def _template(rules: WordPieceRules, ids: Mapping[str, int]) -> dict[str, Any]:
+def template(cls: str, sep: str, ids: Mapping[str, int]) -> dict[str, Any]:
+    """Return the `post_processor` of a `tokenizer.json`."""
+
     def special(token: str, segment: int) -> dict[str, Any]:
         return {"SpecialToken": {"id": token, "type_id": segment}}
 
     def text(name: str, segment: int) -> dict[str, Any]:
         return {"Sequence": {"id": name, "type_id": segment}}
 
-    cls, sep = rules.cls_token, rules.sep_token
     first = [special(cls, 0), text("A", 0), special(sep, 0)]
     return {
         "type": "TemplateProcessing",

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from keras_albert import AlbertBackbone, AlbertPretrainer, AlbertTokenizer, tasks
-from keras_albert.conversion.convert import peer_outputs, probe_batch
-from keras_albert.conversion.task_classes import class_of
+from keras_albert.conversion.convert import class_of, peer_outputs, probe_batch
 from keras_albert.presets.checkpoint import open_checkpoint
 from tests.compiled import to_numpy
 from tests.foreign_models import TINY, save_transformers

@@ -8,12 +8,11 @@ import pytest
 
 from keras_albert import AlbertBackbone, AlbertClassifier
 from keras_albert.conversion import convert_checkpoint
-from keras_albert.conversion.convert import peer_outputs, probe_batch
+from keras_albert.conversion.convert import class_of, peer_outputs, probe_batch
 from keras_albert.conversion.google.tensorflow_files import (
     find_checkpoint,
     read_tensors,
 )
-from keras_albert.conversion.task_classes import class_of
 from keras_albert.presets.checkpoint import open_checkpoint
 from tests.compiled import to_numpy
 from tests.foreign_models import TINY, save_transformers

@@ -9,8 +9,7 @@ from keras_albert import (
     AlbertTextEmbedder,
     AlbertTokenizer,
 )
-from keras_albert.conversion.convert import peer_outputs, probe_batch
-from keras_albert.conversion.task_classes import class_of
+from keras_albert.conversion.convert import class_of, peer_outputs, probe_batch
 from keras_albert.presets.checkpoint import open_checkpoint
 from tests.compiled import to_numpy
 from tests.conversion.google.test_model_garden import garden_variables

@@ -9,8 +9,7 @@ from safetensors.numpy import load_file, save_file
 
 from keras_albert import AlbertBackbone, tasks
 from keras_albert.conversion import convert_checkpoint
-from keras_albert.conversion.convert import probe_batch
-from keras_albert.conversion.task_classes import class_of
+from keras_albert.conversion.convert import class_of, probe_batch
 from keras_albert.presets.checkpoint import open_checkpoint
 from tests.compiled import to_numpy
 from tests.foreign_models import (

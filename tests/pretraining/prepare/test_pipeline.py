@@ -18,9 +18,9 @@ from keras_albert.pretraining import (
     prepare_examples,
     train_vocabulary_on,
 )
-from keras_albert.pretraining.prepare import parts, vocabulary
+from keras_albert.pretraining.prepare import parts, pipeline
 from keras_albert.pretraining.prepare.documents import find_parts
-from keras_albert.pretraining.prepare.runner import in_worker
+from keras_albert.pretraining.prepare.pipeline import in_worker
 from keras_albert.pretraining.prepare.sentence_pairs import PairSettings
 from keras_albert.pretraining.prepared_files import ExampleFile
 from tests.pretraining.texts import make_documents, plain
@@ -349,9 +349,9 @@ def test_a_vocabulary_is_of_the_same_lines_in_any_parts(corpus, monkeypatch):
         trained.append(lines)
         return b""
 
-    monkeypatch.setattr(vocabulary, "train_vocabulary", train)
+    monkeypatch.setattr(pipeline, "train_vocabulary", train)
     # Workers return fewer lines than there are.
-    monkeypatch.setattr(vocabulary, "_MOST_BYTES", 100)
+    monkeypatch.setattr(pipeline, "_MOST_BYTES", 100)
     for few in ({}, {"part_size": 700, "pipeline_options": THREADS}):
         train_vocabulary_on(str(corpus / "*"), 70, num_lines=150, **few)
     assert trained[0] == trained[1]
