@@ -342,8 +342,8 @@ for count in (1, 2, 4, 8):
 """
 Each further window is another chance for a wrong span with a high score, and costs
 as much time as the first. A search costs little, and here it finds the sentence in any
-length. For large collections it needs an
-index, for example of the vectors of `AlbertTextEmbedder`.
+length. For large collections it needs an index, for example of the vectors of
+`AlbertTextEmbedder`.
 
 ## Conclusion
 
