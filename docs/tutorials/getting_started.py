@@ -84,9 +84,9 @@ for entity in tagger.tag("Anna flew from Berlin to Paris."):
 
 """
 For your own classes, start from `albert_small_en_uncased`, which has 9.9 million
-parameters: six layers, each two of which share a block. It was made from a BERT that
-had learned to place similar sentences near each other. It also predicts words that
-are replaced by `[MASK]`, as in pretraining:
+parameters: six layers, which share three blocks. It was made from a BERT that had
+learned to place similar sentences near each other. It also predicts words that are
+replaced by `[MASK]`, as in pretraining:
 """
 
 masked_lm = keras_albert.AlbertMaskedLM.from_preset(preset)

@@ -269,8 +269,8 @@ At full size, the Spearman correlations on STS-B's dev set, in per cent, are
 - 89.5 for ALBERT base on pairs in one row, in the table of
   [PABEE](https://github.com/huggingface/transformers/tree/98ad48f/examples/research_projects/bert-loses-patience).
 
-So for the similarity of sentences, a small model's embeddings are the better choice. For
-other relations, such as "follows from" or "answers", train a cross-encoder.
+So for the similarity of sentences, embeddings of the small model are the better choice.
+For other relations, such as "follows from" or "answers", train a cross-encoder.
 
 What to try next:
 
