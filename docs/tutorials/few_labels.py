@@ -235,9 +235,11 @@ their last digit:
 - The two models make different errors. The mean of their probabilities is therefore
   often better than fine-tuning alone, at no cost in labels. It helps most where the
   two are about equally good.
-- Frozen vectors cost almost nothing to train, and with few labels they are hard to
-  beat: this preset has learned to embed texts. Vectors of other encoders depend on how
-  these were pretrained.
+- Frozen vectors cost almost nothing to train, and are hard to beat: this preset has
+  learned to embed texts. Vectors of other encoders depend on how these were
+  pretrained.
+- Fine-tuning is strong with the fewest labels. Its 60 steps read 960 messages only
+  once: with all labels, train for more epochs.
 
 ## At full size
 
