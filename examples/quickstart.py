@@ -2,7 +2,7 @@
 
     python examples/quickstart.py "the parcel never came" "love the new app"
 
-Fine-tunes `albert_tiny_en_uncased`, the small pretrained ALBERT in the package, on
+Fine-tunes `albert_small_en_uncased`, the pretrained ALBERT in the package, on
 `examples/data/support_messages.tsv`, prints its accuracy on held-out messages, draws
 the learning curve and the confusion matrix, saves the model, exports it for TensorFlow
 Serving, and classifies the sentences of the command line with the export, loaded in a
@@ -118,7 +118,8 @@ def main() -> None:
     )
     parser.add_argument("sentences", nargs="*", default=list(SENTENCES))
     parser.add_argument("--output", type=Path, default=Path("runs/quickstart"))
-    parser.add_argument("--epochs", type=whole_number(), default=6)
+    parser.add_argument("--epochs", type=whole_number(), default=2)
+    parser.add_argument("--preset", default="albert_small_en_uncased")
     arguments = parser.parse_args()
     output: Path = arguments.output
     output.mkdir(parents=True, exist_ok=True)
@@ -128,7 +129,7 @@ def main() -> None:
     train_texts, test_texts = texts[:-HELD_OUT], texts[-HELD_OUT:]
     train_labels, test_labels = labels[:-HELD_OUT], labels[-HELD_OUT:]
 
-    classifier = AlbertClassifier.from_preset("albert_tiny_en_uncased", num_classes=6)
+    classifier = AlbertClassifier.from_preset(arguments.preset, num_classes=6)
     history = classifier.fit(
         train_texts,
         train_labels,

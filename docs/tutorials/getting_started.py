@@ -2,7 +2,7 @@
 Title: Getting started with keras_albert
 Author: keras_albert authors
 Date created: 2026/11/23
-Last modified: 2026/11/25
+Last modified: 2026/11/26
 Description: Fine-tune ALBERT on raw strings, then take control of each step.
 Accelerator: None
 """
@@ -14,9 +14,9 @@ ALBERT ([Lan et al., 2020](https://arxiv.org/abs/1909.11942)) is a Transformer
 encoder like BERT: it reads a text and returns a vector per token and one for the
 whole text. Two changes make it small:
 
-- **One block for all layers.** BERT has separate weights for each of its layers.
-  ALBERT applies one block of weights again and again, so depth adds computation,
-  and no parameters.
+- **Shared layers.** BERT has separate weights for each of its layers. ALBERT
+  applies one block of weights, or a few of them, again and again, so depth adds
+  computation, and few parameters or none.
 - **Factorized embeddings.** The vocabulary has narrow vectors, of 128 numbers,
   and one matrix projects them to the width of the model.
 
@@ -40,8 +40,8 @@ words.
 
 The package is installed with `pip install "keras-albert[torch,examples]"`, or
 with `tensorflow` or `jax` instead of `torch`. The environment variable
-`KERAS_BACKEND` selects the backend. This guide needs no network: its preset,
-`albert_tiny_en_uncased`, is part of the package.
+`KERAS_BACKEND` selects the backend. This guide needs no network: its presets,
+`albert_small_en_uncased` and two models fine-tuned from it, are part of the package.
 """
 
 import csv
@@ -61,18 +61,32 @@ from sklearn.pipeline import make_pipeline
 import keras_albert
 
 keras.utils.set_random_seed(0)
-preset = "albert_tiny_en_uncased"
+preset = "albert_small_en_uncased"
 data_path = pathlib.Path(os.environ.get("TUTORIAL_DATA", "../../examples/data"))
 if not data_path.is_dir():
     print("Download the data of the tutorials, and set TUTORIAL_DATA to their folder.")
 
 """
-## What a pretrained model predicts
+## Models that are ready
 
 A preset is a directory with weights, a vocabulary and their settings.
-`from_preset()` takes its name or its path. During pretraining some tokens of a
-text are replaced by `[MASK]`, and the model predicts them. `AlbertMaskedLM` does
-this with any text:
+`from_preset()` takes its name or its path. Some presets in the package are
+fine-tuned for a task and need no training, such as one for sentiment and one that
+finds entities:
+"""
+
+sentiment = keras_albert.AlbertClassifier.from_preset("albert_small_en_uncased_sst2")
+for text in ("an awful film", "The room was clean and the staff were lovely."):
+    print(sentiment.classify(text), text)
+tagger = keras_albert.AlbertTokenClassifier.from_preset("albert_small_en_uncased_ner")
+for entity in tagger.tag("Anna flew from Berlin to Paris."):
+    print(entity["label"], entity["text"])
+
+"""
+For your own classes, start from `albert_small_en_uncased`, which has 9.9 million
+parameters: six layers, which share three blocks. It was made from a BERT that had
+learned to place similar sentences near each other. It also predicts words that are
+replaced by `[MASK]`, as in pretraining:
 """
 
 masked_lm = keras_albert.AlbertMaskedLM.from_preset(preset)
@@ -80,9 +94,7 @@ for answer in masked_lm.fill_mask("He opened the [MASK] and went into the house.
     print(f"{answer['score']:.3f}  {answer['sequence']}")
 
 """
-The preset is a very small model, pretrained on little text, so its answers are often
-frequent words that fit the words beside them rather than the sentence. A full-size
-preset, such as `albert_base_en_uncased`, is loaded with the same line, and is
+A larger preset, such as `albert_base_en_uncased`, is loaded with the same line, and is
 downloaded first; [checkpoints](../checkpoints.md#which-preset-to-use) compares all
 sizes.
 
@@ -150,7 +162,7 @@ classifier.fit(
     train_texts,
     train_labels,
     batch_size=16,
-    epochs=3,
+    epochs=2,
     verbose=2,
     validation_data=(validation_texts, validation_labels),
 )
@@ -188,10 +200,10 @@ plt.show()
 
 A task consists of parts that can be used alone. The tokenizer splits a text into
 tokens, which are words or parts of words, and returns their ids, the numbers of
-the tokens in the vocabulary. ALBERT's text rules, such as lower case and no
-accents, are part of the vocabulary, so a text needs no cleaning, and a served
-model applies the same rules. `tokenize_with_offsets()` also returns where in the
-text each token is.
+the tokens in the vocabulary. It also applies the text rules of the vocabulary, such
+as lower case and no accents, so a text needs no cleaning, and a served model applies
+the same rules. `tokenize_with_offsets()` also returns where in the text each token
+is.
 """
 
 preprocessor = keras_albert.AlbertClassifierPreprocessor.from_preset(
@@ -222,7 +234,7 @@ for name, array in train_ids.items():
 """
 With `preprocessor=None` a task takes such dicts. `compile()` takes everything
 that it takes in Keras. Here the model has its own optimizer with a constant
-learning rate, and dropout in the encoder. `EarlyStopping` ends the training if
+learning rate, and no dropout in the encoder. `EarlyStopping` ends the training if
 the validation loss does not fall, and restores the best weights.
 """
 
@@ -230,10 +242,10 @@ controlled = keras_albert.AlbertClassifier.from_preset(
     preset,
     num_classes=len(class_names),
     preprocessor=None,
-    backbone=keras_albert.AlbertBackbone.from_preset(preset, dropout=0.1),
+    backbone=keras_albert.AlbertBackbone.from_preset(preset, dropout=0.0),
 )
 controlled.compile(
-    optimizer=keras.optimizers.AdamW(5e-4, global_clipnorm=1.0),
+    optimizer=keras.optimizers.AdamW(1e-4, global_clipnorm=1.0),
     loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
     metrics=[keras.metrics.SparseCategoricalAccuracy(name="accuracy")],
 )
@@ -241,7 +253,7 @@ controlled.fit(
     train_ids,
     train_classes,
     batch_size=32,
-    epochs=3,
+    epochs=2,
     verbose=2,
     validation_data=(validation_ids, validation_classes),
     callbacks=[keras.callbacks.EarlyStopping(restore_best_weights=True)],
@@ -256,10 +268,9 @@ results["AlbertClassifier, own settings"] = scores["accuracy"]
 
 `AlbertBackbone` is a Keras model from the three inputs to `sequence_output`, a
 vector per token, and `pooled_output`, a vector per text. The latter is the output
-of a dense layer, the pooler, on the vector of `[CLS]` or, in this preset, on the
-mean of the tokens. The backbone can be a part of any Functional model. This one
-takes the mean itself instead of `pooled_output`. The mask leaves padding out of
-the mean.
+of a dense layer, the pooler, on the vector of `[CLS]`. The backbone can be a part of
+any Functional model. This one takes the mean of the tokens instead. The mask leaves
+padding out of the mean.
 """
 
 backbone = keras_albert.AlbertBackbone.from_preset(preset)
@@ -270,7 +281,7 @@ mean = keras.layers.Dropout(0.1)(mean)
 outputs = keras.layers.Dense(len(class_names), activation="softmax", name="label")(mean)
 custom = keras.Model(inputs, outputs)
 custom.compile(
-    optimizer=keras.optimizers.AdamW(5e-4, global_clipnorm=1.0),
+    optimizer=keras.optimizers.AdamW(1e-4, global_clipnorm=1.0),
     loss="sparse_categorical_crossentropy",
     metrics=["accuracy"],
 )
@@ -278,7 +289,7 @@ custom.fit(
     train_ids,
     train_classes,
     batch_size=32,
-    epochs=3,
+    epochs=1,
     verbose=2,
     validation_data=(validation_ids, validation_classes),
 )
@@ -319,9 +330,8 @@ for name, accuracy in results.items():
 
 """
 With 240 messages, a difference of less than about three points may be due to chance.
-The bag of words is hard to beat here: the messages are short, and single words such as
-"parcel" or "password" determine the subject. The preset is far smaller than the
-released models, and was pretrained on far less text.
+The bag of words is a strong baseline here: the messages are short, and single words
+such as "parcel" or "password" determine the subject.
 
 At full size, the accuracy of ALBERT base on the film reviews of SST-2 is 92.9%
 ([google-research/albert](https://github.com/google-research/albert)), and that of a

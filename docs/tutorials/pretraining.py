@@ -2,7 +2,7 @@
 Title: Pretraining ALBERT from text files
 Author: keras_albert authors
 Date created: 2026/11/23
-Last modified: 2026/11/25
+Last modified: 2026/11/26
 Description: Train a vocabulary and an ALBERT with masked tokens and sentence order.
 Accelerator: GPU
 """
@@ -382,9 +382,10 @@ repeated: continue from a released preset with
 `PretrainingConfig(preset="albert_base_v2_en_uncased", ...)`, and prepare the
 texts with the same name as `vocabulary`.
 
-A small model needs less: the preset of this package, `albert_tiny_en_uncased`, was
-trained on a CPU in hours. Its model card has the texts, the steps and the accuracy.
-For a small model and little time these settings matter, in decreasing order of effect;
+A small model needs less: `albert_tiny_en_uncased`, the smallest preset in the package,
+was trained on a CPU in hours. Its model card has the texts, the steps and the accuracy.
+`albert_small_en_uncased` is better after less training, because it did not start from
+random weights but from a larger model ([smaller models](../compression.md)). For a small model and little time these settings matter, in decreasing order of effect;
 [the experiments](../pretraining_experiments.md) have the figures:
 
 - short rows first, then long ones,

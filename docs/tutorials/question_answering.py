@@ -2,7 +2,7 @@
 Title: Extractive question answering with ALBERT
 Author: keras_albert authors
 Date created: 2026/11/23
-Last modified: 2026/11/25
+Last modified: 2026/11/26
 Description: Find answers in long contexts with windows, or predict that there is none.
 Accelerator: GPU
 """
@@ -29,10 +29,10 @@ code of such programs deals with them:
 - **Some questions have no answer.** Then the answer is the token `[CLS]`, and a
   threshold separates both cases. SQuAD 2.0 made this part of the task.
 
-`AlbertQuestionAnswerer` takes strings, and solves both. This tutorial trains it
-twice on questions about short notices: on whole notices, the usual way with much
-data, and on single sentences, which is easier to learn from little data. It chooses
-the threshold, and then answers the same questions about long documents.
+`AlbertQuestionAnswerer` takes strings, and solves both. This tutorial starts with a
+reader that is ready, trains it further on questions about short notices, some of which
+have no answer, chooses the threshold, and then answers the same questions about long
+documents.
 """
 
 """
@@ -41,7 +41,7 @@ the threshold, and then answers the same questions about long documents.
 The package is installed with `pip install "keras-albert[torch,examples]"`, or
 with `tensorflow` or `jax` instead of `torch`. The environment variable
 `KERAS_BACKEND` selects the backend. No network is needed: the preset
-`albert_tiny_en_uncased` is part of the package.
+`albert_small_en_uncased_squad` is part of the package.
 """
 
 import os
@@ -58,13 +58,32 @@ from keras_albert import text
 from keras_albert.tasks import squad_scores
 
 keras.utils.set_random_seed(0)
-preset = "albert_tiny_en_uncased"
-epochs, sentence_epochs = 6, 10
+preset = "albert_small_en_uncased_squad"
+epochs = 2
 data_path = pathlib.Path(os.environ.get("TUTORIAL_DATA", "../../examples/data"))
 if not data_path.is_dir():
     print("Download the data of the tutorials, and set TUTORIAL_DATA to their folder.")
 
 """
+## A reader that is ready
+
+`albert_small_en_uncased_squad` was fine-tuned on questions of SQuAD 1.1 and on
+questions made of sentences of Wikipedia. An answer is a part of the context, with its
+place and the probability of the span:
+"""
+
+reader = keras_albert.AlbertQuestionAnswerer.from_preset(preset)
+context = (
+    "The bridge over the river was opened in 1932 by the mayor, Anna Keller. "
+    "It is 503 metres long and carries eight lanes of traffic."
+)
+for question in ("When was the bridge opened?", "How long is it?", "Who built it?"):
+    print(question, reader.answer(question, context))
+
+"""
+All questions of SQuAD 1.1 have an answer, so this reader always returns one, even to
+the last question. To learn that there is none, it needs such questions.
+
 ## The data
 
 `questions.json` was written for this project: 38 notices of an invented town,
@@ -179,99 +198,33 @@ has_answer = [
 print(f"the best sentence contains the answer: {np.mean(has_answer):.1%}")
 
 """
-## Whole notices
+## Training
 
-`fit()` takes questions and contexts, and the answers. The notices fit into rows
-of 192 tokens. The answerer has two heads: `"independent"` is the simple layer
-described above, and `"conditional"`, which the authors of ALBERT use for SQuAD
-2.0, predicts the end from the start, and has a classifier for "no answer".
+The first result is that of the reader as it is. Then `fit()` takes questions and
+contexts, and the answers. The notices fit into rows of 192 tokens. The answerer has two
+heads: `"independent"` is the simple layer described above, and `"conditional"`, which
+the authors of ALBERT use for SQuAD 2.0, predicts the end from the start, and has a
+classifier for "no answer".
 
 A part of the training contexts is kept for the choice of the threshold.
 """
+
+found = reader.answer(*validation.x)
+results["ALBERT, not trained further"] = [answer["answer"] for answer in found]
 
 train, threshold_questions = split_by_context(train, lambda number: number % 5 == 4)
 preprocessor = keras_albert.AlbertQuestionAnswererPreprocessor.from_preset(
     preset, max_sequence_length=192, doc_stride=96
 )
-
-
-def choose_threshold(model, questions, contexts):
-    answers = threshold_questions.answers
-    if all(answer["text"] for answer in answers):
-        return np.inf  # As in SQuAD 1.1, where all questions have an answer.
-    return model.choose_null_threshold((questions, contexts), answers)
-
-
-notice_reader = keras_albert.AlbertQuestionAnswerer.from_preset(
+reader = keras_albert.AlbertQuestionAnswerer.from_preset(
     preset, preprocessor=preprocessor
 )
-notice_reader.compile(learning_rate=7e-4)
-notice_reader.fit(
+reader.fit(
     train.x,
     train.answers,
     batch_size=16,
     epochs=epochs,
     validation_data=(validation.x, validation.answers),
-    verbose=2,
-)
-notice_reader.null_threshold = choose_threshold(notice_reader, *threshold_questions.x)
-answered = notice_reader.answer(*validation.x)
-results["ALBERT, whole notices"] = [answer["answer"] for answer in answered]
-f1 = squad_scores(results["ALBERT, whole notices"], validation.answers)["f1"]
-print(f"F1 of whole notices: {f1:.1f}")
-
-"""
-If the training loss falls and the validation loss rises, the model memorizes the
-training notices. It has to learn two things at once, to find the
-sentence that a question is about and to find the answer in it. For the first, it
-has to relate the words of two texts, and a few hundred examples are too few.
-
-## One sentence
-
-The baseline finds the sentence without any training, in the share of the questions
-that is printed above. So the model needs to learn the second step only: where in a
-sentence is the answer? This is the usual division of work in search, where a
-retriever finds a passage and a reader finds the answer in it.
-
-The reader is trained on sentences. For a question with an answer, it is the
-sentence that contains it, and for one without, the most similar sentence of the
-notice.
-"""
-
-
-def sentence_examples(file):
-    questions, sentences, answers = [], [], []
-    for question, context, answer in zip(file.questions, file.contexts, file.answers):
-        sentence = best_sentence(question, context)
-        if answer["text"]:
-            expected, place = answer["text"][0], answer["answer_start"][0]
-            starts = [match.end() for match in re.finditer(r"[.!?;] ", context)]
-            start = max([start for start in starts if start <= place], default=0)
-            end = min([start for start in starts if start > place], default=None)
-            sentence = context[start:end].rstrip()
-            if place - start + len(expected) > len(sentence):
-                continue  # The answer is longer than a sentence.
-            answers.append({"text": [expected], "answer_start": [place - start]})
-        else:
-            answers.append(answer)
-        questions.append(question)
-        sentences.append(sentence)
-    return (questions, sentences), answers
-
-
-def to_sentences(questions, contexts):
-    return questions, [best_sentence(*pair) for pair in zip(questions, contexts)]
-
-
-reader = keras_albert.AlbertQuestionAnswerer.from_preset(
-    preset, preprocessor=preprocessor
-)
-reader.compile(learning_rate=5e-4)
-history = reader.fit(
-    *sentence_examples(train),
-    batch_size=16,
-    epochs=sentence_epochs,
-    validation_data=sentence_examples(validation),
     verbose=2,
 )
 
@@ -290,7 +243,7 @@ returns "no answer" first and the best span second.
 """
 
 reader.null_threshold = -np.inf
-pairs = reader.answer(*to_sentences(*validation.x), top_k=2)
+pairs = reader.answer(*validation.x, top_k=2)
 spans = [spans[-1]["answer"] for spans in pairs]
 log_odds = np.array(
     [np.log(nothing["score"] / best["score"]) for nothing, *_, best in pairs]
@@ -303,7 +256,11 @@ for threshold in thresholds:
     for name, key in zip(curves, ("f1", "HasAns_f1", "NoAns_f1")):
         curves[name].append(scores.get(key, np.nan))
 
-chosen = choose_threshold(reader, *to_sentences(*threshold_questions.x))
+chosen = np.inf
+if any(not answer["text"] for answer in threshold_questions.answers):
+    chosen = reader.choose_null_threshold(
+        threshold_questions.x, threshold_questions.answers
+    )
 reader.null_threshold = chosen
 print(f"threshold chosen on {len(threshold_questions.ids)} questions: {chosen:.2f}")
 figure, axes = plt.subplots(figsize=(6, 3.5))
@@ -321,9 +278,9 @@ plt.show()
 ## Results
 """
 
-results["ALBERT, one sentence, always a span"] = spans
-answered = reader.answer(*to_sentences(*validation.x))
-results["ALBERT, one sentence"] = [answer["answer"] for answer in answered]
+results["ALBERT, always a span"] = spans
+answered = reader.answer(*validation.x)
+results["ALBERT, with the threshold"] = [answer["answer"] for answer in answered]
 print(f"{'':36}{'exact match':>12}{'F1':>8}{'F1 with':>10}{'F1 without':>12}")
 for name, answers in results.items():
     scores = squad_scores(answers, validation.answers, version_2=True)
@@ -338,18 +295,14 @@ for question, right, answer in rows[:12]:
     print(f"{question}\n    {answer['answer'] or '(no answer)'}   [{expected}]")
 
 """
-Compare each row with the first two, the baselines. If the F1 of a row is that of "no
-answer", its threshold leaves nearly all questions unanswered: then the model has found
-hardly any answer. The rows of one sentence show how much easier the second step is. In
-the list below the table, look at the kind of each answer (a number, a name, a place),
-at its ends, and at the questions without an answer. The threshold exchanges some right
-answers for right refusals. It was chosen on few questions, so it need not raise the F1
-of others.
+Compare each row with the first two, the baselines. In the list below the table, look at
+the kind of each answer (a number, a name, a place), at its ends, and at the questions
+without an answer. The threshold exchanges some right answers for right refusals. It was
+chosen on few questions, so it need not raise the F1 of others.
 
 ## At full size
 
-With thousands of questions and a preset of full size, the encoder learns both steps,
-and needs no search in short contexts. ALBERT base has an F1 of 90.2 on SQuAD 1.1 and
+ALBERT base has an F1 of 90.2 on SQuAD 1.1 and
 of 82.1 on SQuAD 2.0
 ([google-research/albert](https://github.com/google-research/albert)), after training
 on about 88 and 130 thousand questions. This needs a GPU.
@@ -357,15 +310,15 @@ on about 88 and 130 thousand questions. This needs a GPU.
 ## Long documents
 
 `answer()` takes contexts of any length: it makes the windows, reads all of them, and
-returns the best span of all. The alternative is to read the best sentence only. To
-measure the effect of length, each validation notice is put between other notices. The
-answer is the same, and the text around it grows:
+returns the best span of all. The alternative is to search first, and to read the best
+sentence only. To measure the effect of length, each validation notice is put between
+other notices. The answer is the same, and the text around it grows:
 """
 
 notices = list(dict.fromkeys(validation.contexts))
 answerable = [row for row, a in enumerate(validation.answers) if a["text"]][:30]
 asked = take(validation, answerable)
-notice_reader.null_threshold = reader.null_threshold = np.inf
+reader.null_threshold = np.inf
 print(
     f"{'notices':>8}{'tokens':>8}{'windows':>9}{'F1, windows':>13}{'F1, sentence':>14}"
 )
@@ -378,24 +331,27 @@ for count in (1, 2, 4, 8):
     tokens = len(reader.preprocessor.tokenizer(documents[0]))
     windows = reader.preprocessor((asked.questions[:1], documents[:1]))
     line = f"{count:>8}{tokens:>8}{len(windows['token_ids']):>9}"
-    found = notice_reader.answer(asked.questions, documents)
+    found = reader.answer(asked.questions, documents)
     scores = squad_scores([answer["answer"] for answer in found], asked.answers)
     line += f"{scores['f1']:>13.1f}"
-    found = reader.answer(*to_sentences(asked.questions, documents))
+    pairs = zip(asked.questions, documents)
+    found = reader.answer(asked.questions, [best_sentence(*pair) for pair in pairs])
     scores = squad_scores([answer["answer"] for answer in found], asked.answers)
     print(f"{line}{scores['f1']:>14.1f}")
 
 """
 Each further window is another chance for a wrong span with a high score, and costs
-as much time as the first. A search costs little. For large collections it needs an
-index, for example of the vectors of `AlbertTextEmbedder`.
+as much time as the first. A search costs little, and here it finds the sentence in any
+length. For large collections it needs an index, for example of the vectors of
+`AlbertTextEmbedder`.
 
 ## Conclusion
 
 `AlbertQuestionAnswerer` trains on questions, contexts and answers in the format
 of SQuAD. It makes the windows, finds the positions of tokens, and returns answers as
-parts of the original text. The threshold for "no answer" is chosen by one call. With
-little data, find the passage by a simpler method, and the answer by the model.
+parts of the original text. The threshold for "no answer" is chosen by one call. Two
+hundred questions of your own are enough to improve a reader that is ready. In long
+documents, find the passage by a simpler method, and the answer by the model.
 
 What to try next:
 

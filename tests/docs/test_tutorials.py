@@ -51,6 +51,7 @@ def messages(tmp_path):
 
 def test_a_tutorial_runs(tmp_path, messages):
     name = TUTORIAL[keras.config.backend()]
-    printed = run(name, tmp_path, TUTORIAL_MESSAGES=str(messages))
+    data = {"TUTORIAL_MESSAGES": str(messages)}
+    printed = run(name, tmp_path, **data, TUTORIAL_PRESET="albert_tiny_en_uncased")
     if name == "bert":
         assert "103 tensors written, 103 equal" in printed
