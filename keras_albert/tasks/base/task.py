@@ -1,6 +1,7 @@
 """What all tasks share: raw strings in, batches by length, saving and export."""
 
 import os
+from collections.abc import Container
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -50,7 +51,12 @@ from keras_albert.tasks.inputs.tables import Columns, RawData, has_columns, read
 from keras_albert.text.packing import read_weights
 from keras_albert.text.reading import text_columns
 from keras_albert.types import Mode
-from keras_albert.utils.arguments import check_at_least, refuse_unknown
+from keras_albert.utils.arguments import (
+    check_at_least,
+    check_options,
+    check_positive,
+    refuse_unknown,
+)
 from keras_albert.utils.keras_internals import (
     building_model,
     is_evaluation_of_fit,
@@ -72,6 +78,17 @@ _STEPS = ("initial_epoch", "steps_per_epoch", "validation_steps", "validation_fr
 
 # Arguments that a subclass passes on to Keras and KerasHub.
 _MODEL_ARGUMENTS = {"inputs", "outputs", "name", "trainable", "compile"}
+
+
+def _check_epochs(
+    epochs: int, initial_epoch: Any = None, validation_freq: Any = 1, **_: Any
+) -> int:
+    """Check numbers of epochs, and return the first one."""
+    first = initial_epoch or 0
+    check_at_least(0, epochs=epochs, initial_epoch=first)
+    if not isinstance(validation_freq, Container):
+        check_positive(validation_freq=validation_freq)
+    return int(first)
 
 
 class AlbertTask(AutomaticCompile, TaskPresets, _Task):
@@ -310,8 +327,9 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
                 or versions, or is not connected to the others.
         """
         # Before any text is read.
+        check_options(type(self), "fit", kwargs)
         self.check_compiled("fit")
-        check_at_least(0, epochs=epochs)
+        first = _check_epochs(epochs, **kwargs)
         options = [
             *(batch_size, epochs, text, label, validation_split, validation_batch_size),
             *(class_weight, shuffle, *map(kwargs.get, _STEPS)),
@@ -319,7 +337,6 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
         given = (x, y, sample_weight, validation_data)
         with together(self, auto_shard, given, options) as quiet:
             kwargs = quiet | kwargs
-            first = kwargs.get("initial_epoch") or 0
             with unchanged_on_error(self):
                 data = read_table(
                     self, x, y, sample_weight, Columns(text, label), batch_size
@@ -413,6 +430,7 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
             return keras.Model.evaluate(
                 self, x, y, batch_size, sample_weight=sample_weight, **kwargs
             )
+        check_options(type(self), "evaluate", kwargs)
         # Keras does not check this on PyTorch.
         self.check_compiled("evaluate")
         options = [batch_size, text, label, num_layers, kwargs.get("steps")]

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from numbers import Real
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import keras
@@ -353,10 +354,11 @@ def split_validation(
 ) -> tuple[RawData, RawData]:
     """Split examples in memory; the last ones are the validation set, as in Keras."""
     x = data.x
-    if not 0 < fraction < 1 or is_dataset(x):
+    is_fraction = isinstance(fraction, Real) and 0 < fraction < 1
+    if not is_fraction or is_dataset(x):
         raise ValueError(
             "`validation_split` is a fraction between 0 and 1 of data in memory. "
-            f"Received: validation_split={fraction}, x={type(x).__name__}. Pass "
+            f"Received: validation_split={fraction!r}, x={type(x).__name__}. Pass "
             "`validation_data` instead."
         )
     if isinstance(x, Mapping) and "token_ids" in x:
