@@ -130,8 +130,10 @@ class AutomaticCompile(StrategyMixin):
             **kwargs: Other arguments of `keras.Model.compile`.
 
         Raises:
+            TypeError: If an argument has an unknown name or the wrong type.
             ValueError: If `learning_rate` is given with another optimizer, or is not
-                positive; or if the loss contradicts the outputs of the model.
+                positive; if Keras has no loss or metric of a name; or if the loss
+                contradicts the outputs of the model.
         """
         check_options(type(self), "compile", kwargs)
         automatic = isinstance(optimizer, str) and optimizer == "auto"

@@ -19,6 +19,7 @@ from keras_albert.tasks.base.predict_function import BatchOutputs, DepthViews
 from keras_albert.tasks.base.presets import TaskPresets, check_preprocessor
 from keras_albert.tasks.distribution.model_state import (
     build_metrics_before_xla,
+    one_thread,
     restore_on_error,
     weigh_processes,
 )
@@ -318,7 +319,7 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
             The `keras.callbacks.History`.
 
         Raises:
-            TypeError: If `x` has an unknown type.
+            TypeError: If `x` has an unknown type, or an argument an unknown name.
             ValueError: If a text or a target is invalid, with its row; if there are no
                 examples, or the numbers of examples and targets differ; if a data set
                 is empty, or infinite, or an iterator for several epochs, and
@@ -335,7 +336,10 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
             *(class_weight, shuffle, *map(kwargs.get, _STEPS)),
         ]
         given = (x, y, sample_weight, validation_data)
-        with together(self, auto_shard, given, options) as quiet:
+        with (
+            one_thread(self),
+            together(self, auto_shard, given, options) as quiet,
+        ):
             kwargs = quiet | kwargs
             with unchanged_on_error(self):
                 data = read_table(
@@ -434,7 +438,11 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
         # Keras does not check this on PyTorch.
         self.check_compiled("evaluate")
         options = [batch_size, text, label, num_layers, kwargs.get("steps")]
-        with together(self, auto_shard, (x, y, sample_weight), options) as quiet:
+        given = (x, y, sample_weight)
+        with (
+            one_thread(self),
+            together(self, auto_shard, given, options) as quiet,
+        ):
             kwargs = quiet | kwargs
             with unchanged_on_error(self):
                 data = read_table(
@@ -502,7 +510,7 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
         Returns:
             The loss and the metrics.
         """
-        with joined(self):
+        with one_thread(self), joined(self):
             with unchanged_on_error(self):
                 batch = preprocess_batch(self, "training", x, y, sample_weight)
                 if class_weight is not None:
@@ -516,7 +524,7 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
         self, x: Any, y: Any = None, sample_weight: Any = None, **kwargs: Any
     ) -> Any:
         """Evaluate on one batch; arguments and result as in `train_on_batch`."""
-        with joined(self):
+        with one_thread(self), joined(self):
             with unchanged_on_error(self):
                 batch = preprocess_batch(self, "evaluation", x, y, sample_weight)
             batch = pad_for_devices(self, batch)
