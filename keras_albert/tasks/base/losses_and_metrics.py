@@ -115,7 +115,9 @@ def _check_name(kind: str, name: str, module: Any) -> None:
         module.get(name)
     except ValueError:
         near = get_close_matches(name, [*dir(module), *_BY_SHAPE], n=1)
-        remedy = f"Did you mean {near[0]!r}?" if near else f"Pass a `{kind}` of Keras."
+        remedy = (
+            f"Did you mean {near[0]!r}?" if near else "Pass a function or an object."
+        )
         raise ValueError(f"Keras has no {kind} {name!r}. {remedy}") from None
 
 
