@@ -623,6 +623,24 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
         register_parameters(self)
         return result
 
+    def save(self, filepath: str | os.PathLike[str], *args: Any, **kwargs: Any) -> None:
+        """Save as a `.keras` file; see `keras.Model.save`.
+
+        Args:
+            filepath: string or path. The file to write, `NAME.keras`.
+            *args: See `keras.Model.save`.
+            **kwargs: See `keras.Model.save`.
+
+        Raises:
+            ValueError: If the suffix is that of Keras' old format, `.h5`.
+        """
+        if str(filepath).endswith((".h5", ".hdf5")):
+            raise ValueError(
+                f"{filepath} would lack the vocabulary, and could not be loaded. Pass "
+                "NAME.keras, or call `save_to_preset`, or `save_weights`."
+            )
+        super().save(filepath, *args, **kwargs)
+
     def export(
         self,
         filepath: str | os.PathLike[str],

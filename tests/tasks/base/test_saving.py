@@ -86,8 +86,10 @@ class TestKerasFile:
         assert max(moved) > 1e-3
 
     def test_a_file_in_the_old_format_leaves_the_model_whole(self, trained, tmp_path):
-        """Keras takes the optimizer out of the arguments of `compile`."""
-        trained.save(tmp_path / "model.h5")
+        with pytest.raises(ValueError, match=r"lack the vocabulary.*NAME\.keras"):
+            trained.save(tmp_path / "model.h5")
+        # It takes the optimizer out of the arguments of `compile`.
+        keras.saving.save_model(trained, tmp_path / "model.h5")
         config = trained.get_compile_config()["optimizer"]
         assert config["class_name"] == "AdamW"
         assert config["automatic"]["learning_rate"]

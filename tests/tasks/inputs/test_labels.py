@@ -170,7 +170,10 @@ def test_reads_tensors():
         (["no"], None, r"Row 0 has the label 'no'.*pass `labels="),
         ([[0, 1], [1, 0]], None, r"shape \(2, 2\). For one-hot labels pass"),
         ([["no", "yes"]], NAMES, r"shape \(1, 2\)"),
-        (0, None, r"an array of shape \(\)"),
+        (0, None, r"are a list, one for each text\. Received: 0\."),
+        ("mood", NAMES, "Received: 'mood'. The column of a table is named with"),
+        ({"mood": [0]}, NAMES, "are a list, one for each text"),
+        ([[0], [0, 1]], None, "and these are lists"),
         (np.array(["2020-01-01"], "M8[D]"), None, "Labels of dtype datetime64"),
     ],
 )
