@@ -42,6 +42,7 @@ def test_numbers_of_fit(model, arguments, message):
         ("fit", {"callbacks": 3}, "list of instances of .* Received: 3"),
         ("fit", {"initial_epoch": 1.5}, "`initial_epoch` must be a whole number"),
         ("fit", {"validation_freq": 0}, "`validation_freq` must be a whole number"),
+        ("fit", {"validation_data": list("abcd")}, "Received: list of 4 elements"),
         ("fit", {"validation_split": "x"}, "fraction .* validation_split='x'"),
         ("evaluate", {"batchsize": 2}, "`evaluate` has no .*mean `batch_size`"),
         ("predict", {"verbos": 0}, "`predict` has no .*mean `verbose`"),

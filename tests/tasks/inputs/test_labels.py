@@ -129,6 +129,7 @@ NAMES = ("no", "yes")
         (("no", "yes", "no"), NAMES),
         (np.array(["no", "yes", "no"]), NAMES),
         (np.array(["no", b"yes", "no"], object), NAMES),
+        (np.array(["no", "yes", "no"], np.dtypes.StringDType()), NAMES),
         ([b"no", b"yes", b"no"], NAMES),
         ([["no"], ["yes"], ["no"]], NAMES),
         ([0, 1, 0], None),
