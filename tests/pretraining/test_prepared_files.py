@@ -105,9 +105,8 @@ def test_damaged_metadata_are_named(folder, name, value):
 
 
 def test_a_damaged_end_of_a_file_names_it(folder):
-    content = bytearray(shard(folder).read_bytes())
-    content[-40] ^= 255
-    replace(shard(folder), bytes(content))
+    content = shard(folder).read_bytes()
+    replace(shard(folder), content[:-200] + bytes(100) + content[-100:])
     with pytest.raises(ValueError, match=r"train-.*arrow is damaged, or not a file"):
         read(folder)
 
