@@ -33,7 +33,6 @@ ON_PYTORCH = (
     "tests/examples",
     "tests/keras_albert_cli",
     "tests/peers/test_google_research.py",
-    "tests/peers/test_keras_hub.py",
     "tests/peers/test_transformers_*.py",
     "tests/presets",
     "tests/pretraining/prepare",

@@ -358,8 +358,9 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
                 not. Defaults to `False`.
 
         Raises:
-            ValueError: If a layer has LoRA already.
+            ValueError: If a layer has LoRA already, or `rank` is below 1.
         """
+        check_positive(rank=rank)
         super().enable_lora(rank, target_layer_names)
         also = {weight.path for weight in self.weights if weight.name in VECTORS}
         if not self.pooler.lora_enabled:

@@ -111,6 +111,9 @@ _REMEDIES = {
 def local_directory(handle: str | os.PathLike[str]) -> Path | None:
     """Return the directory of a handle, downloading it if necessary."""
     origin = name = os.fspath(handle)
+    if model := re.match(r"https?://huggingface\.co/([\w.-]+/[\w.-]+)", name):
+        msg = f"{name} is a page. Pass the handle of its model, 'hf://{model[1]}'."
+        raise ValueError(msg)
     if not name.startswith(_HUBS):
         directory = fetch(handle)
         if directory.is_dir():
@@ -166,7 +169,7 @@ def _next_step(name: str) -> str:
         return f"It is a file: pass its directory, {str(Path(name).parent)!r}."
     if of_keras_hub := keras_hub.models.Backbone.presets.get(name):
         return f"For KerasHub's model, pass {of_keras_hub['kaggle_handle']!r}."
-    if close := difflib.get_close_matches(name, BUILTIN_PRESETS, n=1):
+    if close := difflib.get_close_matches(name.lower(), BUILTIN_PRESETS, n=1):
         return f"Did you mean {close[0]!r}?"
     return (
         "Pass a local directory, 'hf://user/model', "

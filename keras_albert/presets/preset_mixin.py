@@ -21,6 +21,7 @@ from keras_albert.presets.checkpoint import (
 )
 from keras_albert.presets.handles import BUILTIN_PRESETS, local_directory
 from keras_albert.utils.arguments import MissingArgumentError
+from keras_albert.utils.keras_internals import IN_USE, has_no_value
 from keras_albert.utils.reading import read_json, reading
 
 _REMEDY = "Copy or download it again, or pass the missing arguments."
@@ -133,6 +134,8 @@ class PresetMixin:
             ...     loaded = AlbertClassifier.from_preset(directory)
         """
         _check_registered(self)
+        if any(map(has_no_value, getattr(self, "variables", ()))):
+            raise RuntimeError(IN_USE)
         saved: Any = self._as_saved()
         difference = None
         if base is not None:

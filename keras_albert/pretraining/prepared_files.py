@@ -16,6 +16,12 @@ import numpy as np
 from keras_albert.text.random_rows import RowDraws
 from keras_albert.text.tokenizer.token_rows import TokenRows
 from keras_albert.types import Int64Array, IntArray
+from keras_albert.utils.arguments import (
+    MAX_TOKENS,
+    check_at_least,
+    check_at_most,
+    check_positive,
+)
 from keras_albert.utils.environment import import_package
 from keras_albert.utils.reading import parse_json, reading
 
@@ -69,7 +75,19 @@ class PreparedMetadata:
                 f"{path} has format {version}, but this version of keras_albert reads "
                 f"{FORMAT_VERSION}. Update keras_albert, or prepare the texts again."
             )
-        return cls(**stored)
+        with reading(path, "Prepare the texts again."):
+            metadata = cls(**stored)
+            metadata._check()
+        return metadata
+
+    def _check(self) -> None:
+        check_positive(sequence_length=self.sequence_length)
+        check_at_most(MAX_TOKENS, sequence_length=self.sequence_length)
+        check_positive(vocabulary_size=self.vocabulary_size)
+        for name in [*self.shards["train"], *self.shards["held_out"]]:
+            if os.path.basename(name) != name:
+                raise ValueError(f"{name} is no name of a file beside it")
+            check_at_least(0, **self.files.get(name, {}))
 
 
 # Up to this size, as in all released vocabularies, token ids fit into two bytes.
@@ -193,7 +211,7 @@ class ExampleFile:
             pa = arrow()
             try:
                 self._layout = _find_columns(pa, self.path)
-            except (pa.ArrowInvalid, KeyError, IndexError, AttributeError) as error:
+            except (pa.ArrowInvalid, OSError, LookupError, AttributeError) as error:
                 raise ValueError(
                     f"{self.path} is damaged, or not a file of examples ({error}). "
                     f"{_REMEDY}"

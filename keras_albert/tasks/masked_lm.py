@@ -1,6 +1,6 @@
 """Masked language modeling, and pretraining with sentence order."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import keras
@@ -398,7 +398,8 @@ def fill_masks(
     _check_masks(task, examples)
     tokenizer = task.preprocessor.tokenizer
     padded_length = task.preprocessor.padded_length
-    batches = LengthBatches(examples, padded_length, batch_size or 32)
+    size = 32 if batch_size is None else batch_size
+    batches = LengthBatches(examples, padded_length, size)
     answers: list[Any] = [None] * len(examples)
     # Batch by batch: the scores of all masks may not fit in memory.
     for index, rows in enumerate(batches.plan):
@@ -457,7 +458,9 @@ def target_ids(tokenizer: Any, targets: str | Sequence[str] | None) -> IntArray:
     """Return the ids to choose from."""
     if targets is None:
         return np.arange(tokenizer.vocabulary_size(), dtype=np.int32)
-    targets = [targets] if isinstance(targets, str) else list(targets)
+    if isinstance(targets, str) or not isinstance(targets, Iterable):
+        targets = [targets]
+    targets = list(targets)
     if not targets:
         msg = "`targets` is empty. Name the tokens to choose from, or leave it out."
         raise ValueError(msg)

@@ -5,6 +5,8 @@ import warnings
 from collections.abc import Collection, Mapping
 from dataclasses import fields
 from difflib import get_close_matches
+from functools import cache
+from math import inf
 from numbers import Integral, Real
 from types import UnionType
 from typing import Any, TypeGuard, get_args, get_origin, get_type_hints
@@ -35,22 +37,55 @@ def refuse_unknown(
     known = set(_UNNAMED if inherited is None else inherited)
     for each in constructors:
         known |= _named(each.__init__)  # type: ignore[misc]
-    unknown = sorted(set(arguments) - known)
-    if not unknown:
-        return
+    if unknown := sorted(set(arguments) - known):
+        own = sorted(_named(cls.__init__))  # type: ignore[misc]
+        hint = hint or f"Its arguments are: {', '.join(own)}."
+        raise _unknown(cls.__name__, unknown, known, hint)
+
+
+def check_options(
+    cls: type, method: str, options: Mapping[str, Any], others: Collection[str] = ()
+) -> None:
+    """Check `**kwargs` of a method: names that no base has, and callbacks."""
+    known = _known_options(cls, method).union(others)
+    if unknown := sorted(set(options) - known):
+        hint = f"Its arguments are: {', '.join(sorted(known))}."
+        raise _unknown(f"`{method}`", unknown, known, hint)
+    _check_callbacks(options.get("callbacks"))
+
+
+def _check_callbacks(callbacks: Any) -> None:
+    if isinstance(callbacks, list | tuple):
+        for each in callbacks:
+            _check_callbacks(each)
+    elif isinstance(callbacks, type) or not (
+        callbacks is None or hasattr(callbacks, "set_model")
+    ):
+        raise TypeError(
+            "`callbacks` must be a list of instances of `keras.callbacks.Callback`. "
+            f"Received: {callbacks!r}"
+        )
+
+
+@cache
+def _known_options(cls: type, method: str) -> frozenset[str]:
+    methods = (vars(base)[method] for base in cls.__mro__ if method in vars(base))
+    return frozenset().union(*map(_named, methods))
+
+
+def _unknown(
+    what: str, unknown: list[str], known: Collection[str], hint: str
+) -> TypeError:
     names = ", ".join(f"`{name}`" for name in unknown)
     close = (get_close_matches(name, sorted(known), n=1) for name in unknown)
     nearest = [f"`{match}`" for matches in close for match in matches]
     if nearest:
         hint = f"Did you mean {', '.join(nearest)}?"
-    elif hint is None:
-        own = sorted(_named(cls.__init__))  # type: ignore[misc]
-        hint = f"Its arguments are: {', '.join(own)}."
-    raise TypeError(f"{cls.__name__} has no argument {names}. {hint}")
+    return TypeError(f"{what} has no argument {names}. {hint}")
 
 
-def _named(constructor: Any) -> set[str]:
-    parameters = inspect.signature(constructor).parameters.values()
+def _named(function: Any) -> set[str]:
+    parameters = inspect.signature(function).parameters.values()
     kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
     return {each.name for each in parameters if each.kind in kinds} - {"self"}
 
@@ -112,6 +147,15 @@ def check_epsilon(layer_norm_epsilon: object) -> None:
             "`layer_norm_epsilon` must be a number from 0 to 1. Received: "
             f"layer_norm_epsilon={layer_norm_epsilon!r}"
         )
+
+
+def check_finite_and_positive(**numbers: object) -> None:
+    """Check that arguments are numbers above 0."""
+    for name, number in numbers.items():
+        if not (_is_number(number) and 0 < number < inf):  # type: ignore[operator]
+            raise ValueError(
+                f"`{name}` must be a finite number above 0. Received: {name}={number!r}"
+            )
 
 
 def _is_number(value: object) -> bool:

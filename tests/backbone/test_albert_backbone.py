@@ -130,6 +130,9 @@ def test_adapters_are_saved_with_their_depth(tmp_path):
     _assert_same(backbone, reloaded)
     with pytest.raises(ValueError, match=r"adapters for 2 layers.*num_layers=3"):
         AlbertBackbone.from_preset(tmp_path, num_layers=3)
+    for rank in (0, "4"):
+        with pytest.raises(ValueError, match="`rank` must be a whole number"):
+            backbone.enable_lora(rank)
     # LoRA for another task leaves them as they are.
     backbone.enable_lora(2)
     assert all(w.name.startswith("lora_") for w in backbone.trainable_weights)

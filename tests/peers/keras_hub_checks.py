@@ -118,12 +118,7 @@ def check_preprocessor(layer, inputs, expected, in_graph=True):
 
 
 def check_precision(cls, arguments, inputs):
-    """`run_precision_test`: each weight and output has the dtype of the policy.
-
-    As KerasHub does, not on PyTorch, which lacks half precision on a CPU.
-    """
-    if keras.config.backend() == "torch":
-        return
+    """`run_precision_test`: each weight and output has the dtype of the policy."""
     for name in ("mixed_float16", "mixed_bfloat16", "bfloat16"):
         policy = keras.dtype_policies.get(name)
         model = cls(**arguments, dtype=policy)
@@ -142,12 +137,7 @@ def check_precision(cls, arguments, inputs):
 
 
 def check_quantization(cls, arguments, inputs):
-    """`run_quantization_test`: int8 and float8 by a map of policies.
-
-    As KerasHub does, not on PyTorch.
-    """
-    if keras.config.backend() == "torch":
-        return
+    """`run_quantization_test`: int8 and float8 by a map of policies."""
     for mode in ("int8", "float8"):
         kinds = QUANTIZED + (EMBEDDINGS if mode == "int8" else ())
         policies = keras.dtype_policies.DTypePolicyMap("float32")

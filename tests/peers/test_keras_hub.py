@@ -24,6 +24,7 @@ from keras_albert import (
     AlbertTextClassifierPreprocessor,
     AlbertTokenizer,
 )
+from tests.one_backend import on_one_backend_except
 from tests.peers.keras_hub_checks import (
     assert_close,
     check_precision,
@@ -33,6 +34,9 @@ from tests.peers.keras_hub_checks import (
     check_saving,
     check_serialization,
 )
+
+# PyTorch lacks half precision on a CPU; the rest is the same on each backend.
+pytestmark = on_one_backend_except("TestBackbone::test_precision_and_quantization")
 
 FOX = ["the quick brown fox"]
 TEXTS = ["the quick brown fox.", "the slow brown fox."]
@@ -97,6 +101,9 @@ class TestBackbone:
         batches = data_set(arrays).batch(2)
         assert_close(backbone.predict(batches, verbose=0), outputs)
 
+    @pytest.mark.skipif(
+        keras.config.backend() == "torch", reason="KerasHub skips it on PyTorch"
+    )
     def test_precision_and_quantization(self, inputs):
         """`run_backbone_test`, its two last checks."""
         check_precision(AlbertBackbone, self.arguments, inputs)

@@ -57,6 +57,8 @@ def test_a_name_like_no_other_gets_no_suggestion():
         ("albert-base-v2", r"Did you mean 'hf://albert/albert-base-v2'\?$"),
         ("someone/model", r"name\. For a .* Hub, pass 'hf://someone/model'\.$"),
         ("bert_tiny_en_uncased", r"KerasHub's model, pass 'kaggle://keras/bert/keras/"),
+        ("https://huggingface.co/a/b", r"is a page\. .* 'hf://a/b'\.$"),
+        ("Albert_Tiny_EN_uncased", r"Did you mean 'albert_tiny_en_uncased'\?$"),
         (__file__, r"It is a file: pass its directory"),
     ],
 )

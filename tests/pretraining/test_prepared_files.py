@@ -87,6 +87,30 @@ def test_facts_are_compared(folder):
         PretrainingData(folder)
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *(("sequence_length", value) for value in (10**9, None, -1)),
+        ("vocabulary_size", "x"),
+        *(("shards", value) for value in (3, {"train": []})),
+        ("shards", {"train": ["../a.arrow"], "held_out": []}),
+        ("other", 1),
+    ],
+)
+def test_damaged_metadata_are_named(folder, name, value):
+    path = folder / METADATA_FILE
+    path.write_text(json.dumps(json.loads(path.read_text()) | {name: value}))
+    with pytest.raises(ValueError, match=r"metadata\.json .*Prepare the texts again"):
+        PretrainingData(folder)
+
+
+def test_a_damaged_end_of_a_file_names_it(folder):
+    content = shard(folder).read_bytes()
+    replace(shard(folder), content[:-200] + bytes(100) + content[-100:])
+    with pytest.raises(ValueError, match=r"train-.*arrow is damaged, or not a file"):
+        read(folder)
+
+
 def test_files_beyond_a_number_are_closed_and_opened_again(folder, monkeypatch):
     monkeypatch.setattr(prepared_files, "_MOST_OPEN", 1)
     paths = [str(shard(folder)), str(shard(folder, "held_out"))]

@@ -5,13 +5,18 @@ from typing import Any
 
 import keras
 
-from keras_albert.tasks.base.losses_and_metrics import match_loss
+from keras_albert.tasks.base.losses_and_metrics import check_metric_names, match_loss
 from keras_albert.tasks.distribution.strategy import StrategyMixin
 from keras_albert.tasks.optimizers import (
     default_jit_compile,
     default_learning_rate,
     default_optimizer,
     default_schedule,
+)
+from keras_albert.utils.arguments import (
+    check_finite_and_positive,
+    check_options,
+    check_positive,
 )
 from keras_albert.utils.keras_internals import register_parameters
 
@@ -125,9 +130,12 @@ class AutomaticCompile(StrategyMixin):
             **kwargs: Other arguments of `keras.Model.compile`.
 
         Raises:
+            TypeError: If an argument has an unknown name or the wrong type.
             ValueError: If `learning_rate` is given with another optimizer, or is not
-                positive; or if the loss contradicts the outputs of the model.
+                positive; if Keras has no loss or metric of a name; or if the loss
+                contradicts the outputs of the model.
         """
+        check_options(type(self), "compile", kwargs)
         automatic = isinstance(optimizer, str) and optimizer == "auto"
         if learning_rate is not None and not automatic:
             raise ValueError(
@@ -135,11 +143,10 @@ class AutomaticCompile(StrategyMixin):
                 f"optimizer instead. Received: optimizer={optimizer}, "
                 f"learning_rate={learning_rate}"
             )
-        if learning_rate is not None and not learning_rate > 0:
-            raise ValueError(
-                f"`learning_rate` must be above 0. Received: {learning_rate}. To keep "
-                "weights as they are, set `backbone.trainable = False`."
-            )
+        if learning_rate is not None:
+            check_finite_and_positive(learning_rate=learning_rate)
+        check_positive(steps_per_execution=kwargs.get("steps_per_execution", 1))
+        check_metric_names(metrics=metrics, weighted_metrics=weighted_metrics)
         loss = match_loss(loss, self.outputs_are_logits)
         has_own = weighted_metrics not in (None, "auto")
         # Defaults may depend on it.
@@ -230,8 +237,10 @@ class AutomaticCompile(StrategyMixin):
     def get_compile_config(self) -> dict[str, Any]:
         """Return the arguments of `compile`, and whether the optimizer is automatic."""
         config: dict[str, Any] = super().get_compile_config()  # type: ignore[misc]
-        if not config:
+        if not config or self.optimizer is None:
             return config
+        # Keras takes it out of a model that it saves as `.h5`.
+        config.setdefault("optimizer", keras.optimizers.serialize(self.optimizer))
         # Keras ignores keys that it does not know only here, as in `clone_model`.
         config["optimizer"]["has_state"] = bool(self.optimizer.built)
         if self._automatic is not None:

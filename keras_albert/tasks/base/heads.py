@@ -61,7 +61,9 @@ class NamedClasses:
             The task.
         """
         if kwargs.get("labels") is not None:
-            kwargs.setdefault("num_classes", len(kwargs["labels"]))
+            kwargs["num_classes"] = count_classes(
+                kwargs.get("num_classes"), kwargs["labels"]
+            )
         elif "num_classes" in kwargs:
             # Not the names of the classes of the preset's head.
             kwargs["labels"] = None
@@ -119,10 +121,12 @@ def count_classes(num_classes: int | None, labels: Sequence[str] | None) -> int:
             "labels=['negative', 'positive']."
         )
     names = () if labels is None else labels
-    if isinstance(names, str) or not all(isinstance(name, str) for name in names):
+    # A set has no order, and a dict another one than its numbers.
+    is_list = hasattr(names, "__getitem__") and not isinstance(names, str | Mapping)
+    if not (is_list and all(isinstance(name, str) for name in names)):
         raise ValueError(
-            "`labels` are a list of strings. Received: "
-            f"labels={labels!r:.200}. Convert them, as in `[str(x) for x in labels]`."
+            "`labels` are a list of strings, in the order of the numbers of classes. "
+            f"Received: labels={labels!r:.200}"
         )
     if labels is not None and len(set(labels)) != len(labels):
         msg = f"Each class needs a name of its own. Received: labels={list(labels)}"
@@ -132,7 +136,7 @@ def count_classes(num_classes: int | None, labels: Sequence[str] | None) -> int:
     if not is_whole_number(count) or count < 1 or disagree:
         raise ValueError(
             "Pass the number of classes (1 for a regression), their names, or as many "
-            f"names as classes. Received: num_classes={num_classes}, labels={labels}"
+            f"names as classes. Received: num_classes={num_classes!r}, labels={labels}"
         )
     return count
 

@@ -1,6 +1,7 @@
 """Losses and metrics of `compile`, in the form of a head's outputs and targets."""
 
 from collections.abc import Mapping
+from difflib import get_close_matches
 from typing import Any
 
 import keras
@@ -23,6 +24,8 @@ _CROSSENTROPIES = {
 _OF_PROBABILITIES = {"kldivergence", "categoricalgeneralizedcrossentropy"}
 
 _CROSSENTROPY = ("crossentropy", "ce")
+# Names of which Keras chooses a metric by the shape of targets.
+_BY_SHAPE = ("accuracy", "acc", *_CROSSENTROPY)
 
 # Metrics that compare a probability of each class with its target, 0 or 1.
 _BY_CLASS = {
@@ -52,12 +55,8 @@ _BY_NUMBER = {keras.metrics.SparseCategoricalCrossentropy}
 
 def loss_name(loss: Any) -> str:
     """Return the name of a loss without underscores, the same for all its forms."""
-    if isinstance(loss, str):
-        try:
-            loss = keras.losses.get(loss)
-        except ValueError:
-            # "crossentropy", or an unknown name, which Keras refuses.
-            return str(loss)
+    if isinstance(loss, str) and loss != "auto":
+        loss = keras.losses.get(loss)
     name: str = getattr(loss, "__name__", type(loss).__name__)
     return name.replace("_", "").lower()
 
@@ -68,8 +67,12 @@ def match_loss(loss: Any, are_logits: bool | None) -> Any:
         return {name: match_loss(part, are_logits) for name, part in loss.items()}
     if isinstance(loss, list | tuple):
         return [match_loss(part, are_logits) for part in loss]
-    if isinstance(loss, str) and loss in _CROSSENTROPY:
+    if isinstance(loss, str) and loss in ("auto", *_CROSSENTROPY):
         return "auto"
+    if isinstance(loss, str):
+        _check_name("loss", loss, keras.losses)
+    elif not (loss is None or callable(loss)):
+        raise TypeError(f"`loss` must be a name or a function. Received: {loss!r}")
     if loss is None or are_logits is None:
         return loss
     name, is_object = loss_name(loss), isinstance(loss, keras.losses.Loss)
@@ -93,6 +96,29 @@ def match_loss(loss: Any, are_logits: bool | None) -> Any:
         f"{type(loss).__name__} reads {kinds[bool(reads_logits)]}, and this model "
         f"returns {kinds[are_logits]}. {remedy}, or leave out `loss`."
     )
+
+
+def check_metric_names(**metrics: Any) -> None:
+    """Check names of metrics, which Keras would refuse in the first step only."""
+    for argument, given in metrics.items():
+        if given == "auto":
+            continue
+        if isinstance(given, str):
+            raise TypeError(f"`{argument}` is a list: pass [{given!r}].")
+        for each in keras.tree.flatten(given):
+            if isinstance(each, str) and each not in _BY_SHAPE:
+                _check_name("metric", each, keras.metrics)
+
+
+def _check_name(kind: str, name: str, module: Any) -> None:
+    try:
+        module.get(name)
+    except ValueError:
+        near = get_close_matches(name, [*dir(module), *_BY_SHAPE], n=1)
+        remedy = (
+            f"Did you mean {near[0]!r}?" if near else "Pass a function or an object."
+        )
+        raise ValueError(f"Keras has no {kind} {name!r}. {remedy}") from None
 
 
 def match_metrics(

@@ -24,6 +24,7 @@ from keras_albert.tasks.inputs.model_input import (
 from keras_albert.tasks.inputs.tables import RawData
 from keras_albert.text.packing import TextWindows
 from keras_albert.types import FloatArray, Texts
+from keras_albert.utils.arguments import check_options
 
 if TYPE_CHECKING:
     from keras_albert.tasks.base.task import AlbertTask
@@ -58,6 +59,7 @@ def predict_all(
     **kwargs: Any,
 ) -> Any:
     """Compute the outputs for all inputs in their order, by `run_batch`."""
+    check_options(type(task), "predict", kwargs)
     steps = kwargs.get("steps")
     may_pack = run_batch is None
     batches = make_batches(

@@ -26,7 +26,7 @@ else:
 _CLASSES = {"num_classes", "labels"}
 
 # Arguments that constructors of tasks pass on to Keras and KerasHub.
-_OF_ANY_MODEL = ("compile", "name", "trainable")
+_OF_ANY_MODEL = ("compile", "load_weights", "name", "trainable")
 
 # Embeddings may be padded to a multiple of up to this number.
 _PADDING = 128
@@ -90,7 +90,10 @@ class TaskPresets(CheckpointExports, PresetMixin, _Task):
             inherited={*_OF_ANY_MODEL, *of_backbone}.union(*of_bases),
             hint=f"Pass arguments of `{cls.__name__}` or of `AlbertBackbone`.",
         )
-        if kwargs.get("backbone") is not None:
+        if (backbone := kwargs.get("backbone")) is not None:
+            if not isinstance(backbone, AlbertBackbone):
+                msg = f"`backbone` must be an AlbertBackbone. Received: {backbone!r}"
+                raise TypeError(msg)
             return {}
         names = of_backbone - of_task - {"dtype"}
         return {name: kwargs.pop(name) for name in names & set(kwargs)}
@@ -138,6 +141,11 @@ def check_preprocessor(backbone: AlbertBackbone, preprocessor: Any) -> None:
     """Check that the backbone can read the output of a preprocessor, if any."""
     if preprocessor is None:
         return
+    if not hasattr(preprocessor, "max_length"):
+        raise TypeError(
+            "`preprocessor` must be a preprocessor of this package, such as "
+            f"AlbertClassifierPreprocessor. Received: {preprocessor!r}"
+        )
     if preprocessor.max_length > backbone.max_sequence_length:
         raise ValueError(
             f"The preprocessor makes rows of up to {preprocessor.max_length} tokens, "

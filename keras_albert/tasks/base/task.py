@@ -1,6 +1,7 @@
 """What all tasks share: raw strings in, batches by length, saving and export."""
 
 import os
+from collections.abc import Container
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -18,6 +19,7 @@ from keras_albert.tasks.base.predict_function import BatchOutputs, DepthViews
 from keras_albert.tasks.base.presets import TaskPresets, check_preprocessor
 from keras_albert.tasks.distribution.model_state import (
     build_metrics_before_xla,
+    one_thread,
     restore_on_error,
     weigh_processes,
 )
@@ -50,7 +52,12 @@ from keras_albert.tasks.inputs.tables import Columns, RawData, has_columns, read
 from keras_albert.text.packing import read_weights
 from keras_albert.text.reading import text_columns
 from keras_albert.types import Mode
-from keras_albert.utils.arguments import check_at_least, refuse_unknown
+from keras_albert.utils.arguments import (
+    check_at_least,
+    check_options,
+    check_positive,
+    refuse_unknown,
+)
 from keras_albert.utils.keras_internals import (
     building_model,
     is_evaluation_of_fit,
@@ -72,6 +79,17 @@ _STEPS = ("initial_epoch", "steps_per_epoch", "validation_steps", "validation_fr
 
 # Arguments that a subclass passes on to Keras and KerasHub.
 _MODEL_ARGUMENTS = {"inputs", "outputs", "name", "trainable", "compile"}
+
+
+def _check_epochs(
+    epochs: int, initial_epoch: Any = None, validation_freq: Any = 1, **_: Any
+) -> int:
+    """Check numbers of epochs, and return the first one."""
+    first = initial_epoch or 0
+    check_at_least(0, epochs=epochs, initial_epoch=first)
+    if not isinstance(validation_freq, Container):
+        check_positive(validation_freq=validation_freq)
+    return int(first)
 
 
 class AlbertTask(AutomaticCompile, TaskPresets, _Task):
@@ -301,7 +319,7 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
             The `keras.callbacks.History`.
 
         Raises:
-            TypeError: If `x` has an unknown type.
+            TypeError: If `x` has an unknown type, or an argument an unknown name.
             ValueError: If a text or a target is invalid, with its row; if there are no
                 examples, or the numbers of examples and targets differ; if a data set
                 is empty, or infinite, or an iterator for several epochs, and
@@ -310,16 +328,19 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
                 or versions, or is not connected to the others.
         """
         # Before any text is read.
+        check_options(type(self), "fit", kwargs)
         self.check_compiled("fit")
-        check_at_least(0, epochs=epochs)
+        first = _check_epochs(epochs, **kwargs)
         options = [
             *(batch_size, epochs, text, label, validation_split, validation_batch_size),
             *(class_weight, shuffle, *map(kwargs.get, _STEPS)),
         ]
         given = (x, y, sample_weight, validation_data)
-        with together(self, auto_shard, given, options) as quiet:
+        with (
+            one_thread(self),
+            together(self, auto_shard, given, options) as quiet,
+        ):
             kwargs = quiet | kwargs
-            first = kwargs.get("initial_epoch") or 0
             with unchanged_on_error(self):
                 data = read_table(
                     self, x, y, sample_weight, Columns(text, label), batch_size
@@ -413,10 +434,15 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
             return keras.Model.evaluate(
                 self, x, y, batch_size, sample_weight=sample_weight, **kwargs
             )
+        check_options(type(self), "evaluate", kwargs)
         # Keras does not check this on PyTorch.
         self.check_compiled("evaluate")
         options = [batch_size, text, label, num_layers, kwargs.get("steps")]
-        with together(self, auto_shard, (x, y, sample_weight), options) as quiet:
+        given = (x, y, sample_weight)
+        with (
+            one_thread(self),
+            together(self, auto_shard, given, options) as quiet,
+        ):
             kwargs = quiet | kwargs
             with unchanged_on_error(self):
                 data = read_table(
@@ -484,7 +510,7 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
         Returns:
             The loss and the metrics.
         """
-        with joined(self):
+        with one_thread(self), joined(self):
             with unchanged_on_error(self):
                 batch = preprocess_batch(self, "training", x, y, sample_weight)
                 if class_weight is not None:
@@ -498,7 +524,7 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
         self, x: Any, y: Any = None, sample_weight: Any = None, **kwargs: Any
     ) -> Any:
         """Evaluate on one batch; arguments and result as in `train_on_batch`."""
-        with joined(self):
+        with one_thread(self), joined(self):
             with unchanged_on_error(self):
                 batch = preprocess_batch(self, "evaluation", x, y, sample_weight)
             batch = pad_for_devices(self, batch)
@@ -596,6 +622,24 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
         self.train_function = self.test_function = self.predict_function = None
         register_parameters(self)
         return result
+
+    def save(self, filepath: str | os.PathLike[str], *args: Any, **kwargs: Any) -> None:
+        """Save as a `.keras` file; see `keras.Model.save`.
+
+        Args:
+            filepath: string or path. The file to write, `NAME.keras`.
+            *args: See `keras.Model.save`.
+            **kwargs: See `keras.Model.save`.
+
+        Raises:
+            ValueError: If the suffix is that of Keras' old format, `.h5`.
+        """
+        if str(filepath).endswith((".h5", ".hdf5")):
+            raise ValueError(
+                f"{filepath} would lack the vocabulary, and could not be loaded. Pass "
+                "NAME.keras, or call `save_to_preset`, or `save_weights`."
+            )
+        super().save(filepath, *args, **kwargs)
 
     def export(
         self,

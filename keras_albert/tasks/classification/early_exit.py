@@ -16,6 +16,7 @@ from keras_albert.tasks.base.other_backbone import at_depth, remake
 from keras_albert.tasks.base.outputs import check_nan, iterate, predict_all
 from keras_albert.tasks.base.predict_function import compile_function
 from keras_albert.tasks.base.torch_program import TorchExportCache, trace
+from keras_albert.tasks.distribution.model_state import one_thread
 from keras_albert.tasks.inputs.model_input import Steps, make_batches
 from keras_albert.tasks.inputs.tables import Columns, read_table
 from keras_albert.types import Activation, FloatArray, Int64Array, Tensor
@@ -429,7 +430,8 @@ class EarlyExits(_Task):
         rule = read_exit_rule(self, patience, threshold, tolerance, num_layers)
         if rule is not None:
             data = (x, y, sample_weight, batch_size)
-            return self._evaluate_early(rule, data, **kwargs)
+            with one_thread(self):
+                return self._evaluate_early(rule, data, **kwargs)
         kwargs |= {"sample_weight": sample_weight, "num_layers": num_layers}
         return super().evaluate(x, y, batch_size, **kwargs)
 

@@ -23,7 +23,10 @@ from keras_albert.tasks.classification.targets import target_kind
 from keras_albert.tasks.inputs.labels import encode_class_weights
 from keras_albert.text.tasks.classification import AlbertClassifierPreprocessor
 from keras_albert.types import Activation, FloatArray, Int64Array, Texts
-from keras_albert.utils.arguments import check_positive
+from keras_albert.utils.arguments import check_options, check_positive
+
+# Options of `predict` for the number of layers.
+_DEPTH = ("patience", "threshold", "tolerance", "num_layers")
 
 
 @keras.saving.register_keras_serializable(package="keras_albert")
@@ -239,6 +242,7 @@ class AlbertClassifier(
             ValueError: If the model has no preprocessor, or `top_k` is below 1; see
                 `predict`.
         """
+        check_options(type(self), "classify", depth, _DEPTH)
         self.require_preprocessor("classify")
         top_k = count_answers(self, top_k)
         examples, batched = self.encode("prediction", texts)

@@ -1,5 +1,6 @@
 """The state of a model in training: variables of metrics, weights after an error."""
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -99,6 +100,28 @@ def call_with_values(
         if taken or any(value.is_deleted() for value in values):
             raise RuntimeError(IN_USE) from error
         raise
+
+
+# The thread that trains or evaluates a model, by the model's identity.
+_BUSY: dict[int, int] = {}
+
+
+@contextmanager
+def one_thread(model: Any) -> Iterator[None]:
+    """Refuse to train or evaluate a model while another thread does."""
+    # Both would reset and count the same metrics; on JAX the weights are taken out.
+    key, thread = id(model), threading.get_ident()
+    is_inner = _BUSY.get(key) == thread
+    if _BUSY.setdefault(key, thread) != thread:
+        raise RuntimeError(
+            "Another thread trains or evaluates this model. Wait until it has "
+            "returned, or load the preset a second time."
+        )
+    try:
+        yield
+    finally:
+        if not is_inner:
+            del _BUSY[key]
 
 
 @contextmanager

@@ -19,6 +19,7 @@ from keras_albert.text.batching import (
 )
 from keras_albert.text.packing import Examples, lengths_by_text
 from keras_albert.types import Batch, Int64Array
+from keras_albert.utils.arguments import check_positive
 
 if TYPE_CHECKING:
     from keras_albert.tasks.base.task import AlbertTask
@@ -34,6 +35,7 @@ class LengthBatches(keras.utils.PyDataset):
         batch_size: int = 32,
         shuffle: bool = False,
     ) -> None:
+        check_positive(batch_size=batch_size)
         super().__init__()
         self.examples = examples
         self.padded_length = padded_length

@@ -230,8 +230,8 @@ def dataset_size(dataset: Any) -> float | None:
         size = len(dataset)
     except (NotImplementedError, TypeError):
         return None
-    # The length of an infinite data set of grain.
-    return size if size < sys.maxsize else math.inf
+    # An infinite data set of grain has the largest number, or a part in batches.
+    return size if size < sys.maxsize >> 20 else math.inf
 
 
 def num_steps(dataset: Any) -> int | None:

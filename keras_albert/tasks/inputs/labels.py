@@ -80,13 +80,24 @@ def _array(y: Any) -> npt.NDArray[Any]:
     is_named = isinstance(y, list | tuple) and any(
         isinstance(value, str | bytes) for value in y
     )
-    values = np.asarray(y, object if is_named else None)
+    try:
+        values = np.asarray(y, object if is_named else None)
+    except ValueError:
+        msg = "Labels are one number or name for each text, and these are lists."
+        raise ValueError(msg) from None
+    if values.dtype.kind == "T":
+        values = values.astype(object)
     is_column = values.ndim == 2 and values.shape[1] == 1
     return values[:, 0] if is_column else values
 
 
 def _flat(y: Any) -> npt.NDArray[Any]:
     values = _array(y)
+    if not values.ndim:
+        raise ValueError(
+            f"Labels are a list, one for each text. Received: {y!r:.80}. The column of "
+            "a table is named with `label=`."
+        )
     if values.ndim != 1:
         raise ValueError(
             "Labels are one number or name for each text. Received an array of shape "

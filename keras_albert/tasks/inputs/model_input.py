@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from numbers import Real
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import keras
@@ -87,7 +88,8 @@ def make_batches(
         if data.y is not None or data.sample_weight is not None:
             raise ValueError(
                 "A data set has its own targets and weights, as (x, y) or "
-                "(x, y, sample_weight). Leave out `y` and `sample_weight`."
+                "(x, y, sample_weight). Leave out `y` and `sample_weight`, or pass "
+                "`list(x)` if it holds texts."
             )
         limits = steps.argument, steps.number, steps.option
         if steps.epochs > 1:
@@ -160,6 +162,11 @@ def unpack_validation(task: "AlbertTask", data: Any) -> tuple[Any, Any, Any]:
     is_split = is_tuple and (data[1] is None or holds_ids(task, data[0]))
     if is_dataset(data) or is_table(data) or (task.is_self_supervised and not is_split):
         return data, None, None
+    if len(data) > 3:
+        raise ValueError(
+            "`validation_data` is (x, y), (x, y, sample_weight), a data set or a "
+            f"table. Received: {type(data).__name__} of {len(data)} elements."
+        )
     x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(tuple(data))
     return x, y, sample_weight
 
@@ -278,8 +285,8 @@ def _unpack(
     task: "AlbertTask", element: Any, mode: Mode, columns: Columns
 ) -> tuple[Any, Any, Any]:
     """Split an element; two texts are a pair unless the second must be the label."""
-    if isinstance(element, Mapping) and not holds_ids(task, element):
-        parts: tuple[Any, Any, Any]
+    parts: tuple[Any, Any, Any]
+    if _is_batch_of_columns(task, element):
         parts = pick_columns(task, element, columns, mode != "prediction")
         _check_targets(task, parts[0], parts[1], mode, column_names(element))
         return parts
@@ -289,12 +296,19 @@ def _unpack(
     if task.is_self_supervised and not holds_ids(task, x[0]):
         return x if len(x) > 1 else x[0], None, None
     reads_raw = task.preprocessor is not None
-    if mode == "prediction" and reads_raw and isinstance(element, tuple):
+    if len(x) > 1 and _is_batch_of_columns(task, x[0]):
+        element = (pick_columns(task, x[0], columns, False)[0], *x[1:])
+    elif mode == "prediction" and reads_raw and isinstance(element, tuple):
         parts = task.preprocessor.split_element(element)
         return parts
     parts = keras.utils.unpack_x_y_sample_weight(element)
     _check_targets(task, parts[0], parts[1], mode)
     return parts
+
+
+def _is_batch_of_columns(task: "AlbertTask", x: Any) -> bool:
+    """Return whether raw `x` is a dict, a data frame or a record batch."""
+    return column_names(x) is not None and not holds_ids(task, x)
 
 
 def _read_collated(batch: list[Any]) -> Any:
@@ -323,6 +337,8 @@ def _map_tf_dataset(
         )
         if is_single(task, x):
             raise ValueError(_SINGLE.format(x))
+        if hasattr(x, "shape") and x.shape.rank == 2 and x.shape[1] == 1:
+            x = tf.squeeze(x, 1)
         if not holds_ids(task, x):
             x = task.preprocessor(x)
         if y is not None and not task.is_self_supervised:
@@ -353,10 +369,11 @@ def split_validation(
 ) -> tuple[RawData, RawData]:
     """Split examples in memory; the last ones are the validation set, as in Keras."""
     x = data.x
-    if not 0 < fraction < 1 or is_dataset(x):
+    is_fraction = isinstance(fraction, Real) and 0 < fraction < 1
+    if not is_fraction or is_dataset(x):
         raise ValueError(
             "`validation_split` is a fraction between 0 and 1 of data in memory. "
-            f"Received: validation_split={fraction}, x={type(x).__name__}. Pass "
+            f"Received: validation_split={fraction!r}, x={type(x).__name__}. Pass "
             "`validation_data` instead."
         )
     if isinstance(x, Mapping) and "token_ids" in x:

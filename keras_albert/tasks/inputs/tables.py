@@ -75,6 +75,9 @@ def read_table(
     is_rows = isinstance(x, list) and is_table(x)
     if is_rows and not (reads_rows and (y is not None or default_label not in x[0])):
         x = {name: [row.get(name) for row in x] for name in x[0]}
+    if type(x).__name__.endswith("DatasetDict"):
+        names = ", ".join(f"data[{name!r}]" for name in x)
+        raise ValueError(f"The data are of several splits. Pass one of {names}.")
     if holds_ids(task, x) or not has_columns(x):
         if is_named:
             raise ValueError(
@@ -120,7 +123,7 @@ def pick_columns(
         return plain_column(table[name])
 
     def read_all(chosen: Any, option: str) -> Any:
-        if isinstance(chosen, str):
+        if not isinstance(chosen, list | tuple):
             return read(chosen, option)
         return tuple(read(name, option) for name in chosen)
 
@@ -132,7 +135,7 @@ def pick_columns(
     y = weight = None
     if wants_targets and label is not None:
         y = read_all(label, "label")
-        if not isinstance(label, str):
+        if isinstance(label, list | tuple):
             y = dict(zip(label, y, strict=True))
         elif columns.class_names:
             y = _name_classes(y, columns.class_names)

@@ -63,8 +63,8 @@ def test_biases_and_layer_norms_do_not_decay(classifier):
     ("arguments", "error", "message"),
     [
         ({"optimizer": "sgd", "learning_rate": 0.1}, ValueError, "optimizer 'auto'"),
-        ({"learning_rate": 0.0}, ValueError, "must be above 0. Received: 0.0"),
-        ({"learning_rate": -1.0}, ValueError, "must be above 0. Received: -1.0"),
+        ({"learning_rate": 0.0}, ValueError, "above 0. Received: learning_rate=0.0"),
+        ({"learning_rate": -1.0}, ValueError, "above 0. Received: learning_rate=-1.0"),
         ({"optimizer": "no such thing"}, ValueError, "no such thing"),
         ({"no_such_argument": 1}, TypeError, "no_such_argument"),
     ],

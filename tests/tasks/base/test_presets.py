@@ -117,6 +117,7 @@ def test_what_a_task_does_not_know_is_an_error(preset, pretrainer, name):
         (AlbertClassifier, "num_clases", "num_classes"),
         (AlbertClassifier, "num_layer", "num_layers"),
         (AlbertMaskedLM, "dropuot", "dropout"),
+        (AlbertMaskedLM, "load_weight", "load_weights"),
         (AlbertBackbone, "rmat", "remat"),
         (AlbertTokenizer, "text_rule", "text_rules"),
     ],
@@ -125,6 +126,12 @@ def test_a_misspelt_argument_has_a_nearest_one(preset, cls, unknown, nearest):
     message = f"^{cls.__name__} has no argument `{unknown}`. Did you mean `{nearest}`"
     with pytest.raises(TypeError, match=message):
         cls.from_preset(preset, **{unknown: 2})
+
+
+@pytest.mark.parametrize("part", ["backbone", "preprocessor"])
+def test_a_part_of_the_wrong_type_is_no_damage(preset, part):
+    with pytest.raises(TypeError, match=f"^`{part}` must be an? .*Received: 'x'$"):
+        AlbertClassifier.from_preset(preset, num_classes=2, **{part: "x"})
 
 
 def test_arguments_of_any_model_are_known(preset):

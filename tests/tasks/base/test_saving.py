@@ -85,6 +85,16 @@ class TestKerasFile:
         # The rate that `compile` was given is still known.
         assert max(moved) > 1e-3
 
+    def test_a_file_in_the_old_format_leaves_the_model_whole(self, trained, tmp_path):
+        with pytest.raises(ValueError, match=r"lack the vocabulary.*NAME\.keras"):
+            trained.save(tmp_path / "model.h5")
+        # It takes the optimizer out of the arguments of `compile`.
+        keras.saving.save_model(trained, tmp_path / "model.h5")
+        config = trained.get_compile_config()["optimizer"]
+        assert config["class_name"] == "AdamW"
+        assert config["automatic"]["learning_rate"]
+        trained.save(tmp_path / "model.keras")
+
 
 def test_task_weights_are_the_head(trained, make_classifier, tmp_path):
     path = tmp_path / "task.weights.h5"

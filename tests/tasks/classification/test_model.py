@@ -145,7 +145,8 @@ class TestLabels:
         ):
             with pytest.raises(ValueError, match="number of classes"):
                 make_classifier(**arguments)
-        for wrong in ("no", [0, 1], ["no", None]):
+        # Numbers of a dict would not be those of its order.
+        for wrong in ("no", [0, 1], ["no", None], {"b": 1, "a": 0}, {"a", "b"}, 3):
             with pytest.raises(ValueError, match="`labels` are a list of strings"):
                 make_classifier(None, labels=wrong)
         with pytest.raises(ValueError, match="Each class needs a name of its own"):

@@ -74,6 +74,35 @@ def test_jax_predicts_only_between_runs(make_classifier):
     assert all(not isinstance(outcome(call), str) for call in calls)
 
 
+def test_one_thread_trains_at_a_time(make_classifier, tmp_path):
+    """Two would count in the same metrics; a callback may evaluate."""
+    classifier, data, found = make_classifier(), (["rain", "a lamp"], [0, 1]), []
+    calls = [
+        lambda: classifier.fit(*data, verbose=0),
+        lambda: classifier.evaluate(*data, verbose=0),
+        lambda: classifier.train_on_batch(*data),
+    ]
+
+    def outcome(call):
+        with pytest.raises(RuntimeError, match="Another thread trains or evaluates"):
+            call()
+        return True
+
+    class Ask(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            if keras.config.backend() == "jax":
+                with pytest.raises(RuntimeError, match="a model has no weights"):
+                    classifier.save_to_preset(tmp_path / "preset")
+            with ThreadPoolExecutor(1) as pool:
+                found.extend(pool.map(outcome, calls))
+
+    classifier.fit(*data, callbacks=[Ask()], verbose=0)
+    assert found == [True] * 3
+    assert not list(tmp_path.iterdir())
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(calls[1]).result()
+
+
 @pytest.mark.parametrize("named", [True, False])
 def test_weights_of_parts_are_normalized_over_all(named):
     # Two parts of two rows, as JAX has those of all processes in one array.

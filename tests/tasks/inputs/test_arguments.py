@@ -33,6 +33,46 @@ def test_numbers_of_fit(model, arguments, message):
         model.fit(*data, validation_data=data, **arguments)
 
 
+@pytest.mark.parametrize(
+    ("method", "options", "message"),
+    [
+        ("fit", {"epoch": 2}, "`fit` has no argument `epoch`. Did you mean `epochs`"),
+        ("fit", {"zzz": 2}, "`zzz`. Its arguments are: .*validation_freq"),
+        ("fit", {"callbacks": [keras.callbacks.EarlyStopping]}, "list of instances"),
+        ("fit", {"callbacks": 3}, "list of instances of .* Received: 3"),
+        ("fit", {"initial_epoch": 1.5}, "`initial_epoch` must be a whole number"),
+        ("fit", {"validation_freq": 0}, "`validation_freq` must be a whole number"),
+        ("fit", {"validation_data": list("abcd")}, "Received: list of 4 elements"),
+        ("fit", {"validation_split": "x"}, "fraction .* validation_split='x'"),
+        ("evaluate", {"batchsize": 2}, "`evaluate` has no .*mean `batch_size`"),
+        ("predict", {"verbos": 0}, "`predict` has no .*mean `verbose`"),
+        ("predict", {"callbacks": "x"}, "list of instances"),
+        ("classify", {"topk": 2}, "`classify` has no .*mean `top_k`"),
+        ("compile", {"optimiser": "sgd"}, "`compile` has no .*mean `optimizer`"),
+        ("compile", {"learning_rate": "1e-3"}, "must be a finite number above 0"),
+        ("compile", {"learning_rate": np.inf}, "must be a finite number above 0"),
+        ("compile", {"steps_per_execution": 0}, "`steps_per_execution` must be a"),
+        ("compile", {"loss": "crossentrpy"}, "no loss 'crossentrpy'"),
+        ("compile", {"loss": 3}, "`loss` must be"),
+        ("compile", {"metrics": "accuracy"}, r"pass \['accuracy'\]"),
+        ("compile", {"metrics": ["acuracy"]}, "Did you mean 'accuracy'"),
+        ("compile", {"weighted_metrics": {"a": ["f9"]}}, "no metric 'f9'"),
+    ],
+)
+def test_options_that_cannot_be_meant_change_nothing(
+    make_classifier, method, options, message
+):
+    model = make_classifier()
+    optimizer, loss = model.optimizer, model.loss
+    data = {"fit": (["a", "b"], ["x", "y"]), "compile": ()}
+    data["evaluate"] = data["fit"]
+    with pytest.raises((TypeError, ValueError), match=message):
+        getattr(model, method)(*data.get(method, (["a"],)), **options)
+    assert model.labels is None
+    assert model.optimizer is optimizer
+    assert model.loss is loss
+
+
 def test_a_huge_batch_is_all_examples(model):
     data = ["lamps", "rain"], [0, 1]
     expected = model.evaluate(*data, verbose=0)

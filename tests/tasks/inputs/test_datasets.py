@@ -396,6 +396,10 @@ class TestNoEnd:
         assert len(embedder.predict(texts.repeat(), steps=2, verbose=0)) == 2 * SIZE
 
     def test_of_grain(self, learner, data):
+        grain = pytest.importorskip("grain")
+        rows = grain.MapDataset.source(list(zip(*data, strict=True)))
+        with pytest.raises(ValueError, match="`x` is an infinite data set"):
+            learner.fit(rows.repeat().batch(SIZE), verbose=0)
         endless = as_grain(*data).repeat()
         with pytest.raises(ValueError, match="`x` is an infinite data set"):
             learner.evaluate(endless, verbose=0)

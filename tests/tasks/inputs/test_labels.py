@@ -120,6 +120,8 @@ def test_tasks_without_classes_refuse_them(make_classifier, toy, toy_proto):
 
 
 NAMES = ("no", "yes")
+# NumPy 2 has strings of any length.
+STRINGS = getattr(np.dtypes, "StringDType", lambda: "U")()
 
 
 @pytest.mark.parametrize(
@@ -129,6 +131,11 @@ NAMES = ("no", "yes")
         (("no", "yes", "no"), NAMES),
         (np.array(["no", "yes", "no"]), NAMES),
         (np.array(["no", b"yes", "no"], object), NAMES),
+        # From NumPy 2.
+        (
+            np.array(["no", "yes", "no"], getattr(np.dtypes, "StringDType", str)()),
+            NAMES,
+        ),
         ([b"no", b"yes", b"no"], NAMES),
         ([["no"], ["yes"], ["no"]], NAMES),
         ([0, 1, 0], None),
@@ -170,7 +177,10 @@ def test_reads_tensors():
         (["no"], None, r"Row 0 has the label 'no'.*pass `labels="),
         ([[0, 1], [1, 0]], None, r"shape \(2, 2\). For one-hot labels pass"),
         ([["no", "yes"]], NAMES, r"shape \(1, 2\)"),
-        (0, None, r"an array of shape \(\)"),
+        (0, None, r"are a list, one for each text\. Received: 0\."),
+        ("mood", NAMES, "Received: 'mood'. The column of a table is named with"),
+        ({"mood": [0]}, NAMES, "are a list, one for each text"),
+        ([[0], [0, 1]], None, "and these are lists"),
         (np.array(["2020-01-01"], "M8[D]"), None, "Labels of dtype datetime64"),
     ],
 )

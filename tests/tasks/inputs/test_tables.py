@@ -89,6 +89,9 @@ STREAMS = {
     "DataLoader": lambda c: torch.utils.data.DataLoader(rows_of(c), batch_size=3),
     "grain": lambda c: grain.MapDataset.source(rows_of(c)).batch(3),
     "datasets": lambda c: TABLES["datasets"](c).to_iterable_dataset(),
+    "frames": lambda c: [pd.DataFrame(c)[i : i + 3] for i in (0, 3, 6)].__iter__(),
+    "polars": lambda c: Batches(list(pl.DataFrame(c).iter_slices(3))),
+    "arrow": lambda c: iter(pa.table(c).to_batches(3)),
 }
 NAMED = {"text": "film", "label": "mood"}
 
@@ -120,6 +123,33 @@ def test_streams_of_dicts(model, columns, make):
     assert found == pytest.approx(expected, rel=1e-5)
     with pytest.raises(ValueError, match=r"no column 'text'; .*'film'"):
         model.evaluate(make(columns), label="mood", verbose=0)
+
+
+def test_dicts_with_targets(model, columns):
+    """As `make_csv_dataset(label_name=...)` of TensorFlow reads a file."""
+    import tensorflow as tf
+
+    expected = model.evaluate(columns["film"], columns["mood"], verbose=0)
+    texts = {"film": columns["film"], "id": columns["id"]}
+    data = tf.data.Dataset.from_tensor_slices((texts, columns["mood"])).batch(3)
+    for batches in (data, Batches(list(data.as_numpy_iterator()))):
+        found = model.evaluate(batches, text="film", verbose=0)
+        assert found == pytest.approx(expected, rel=1e-5)
+    column = np.array(columns["film"])[:, None]
+    data = tf.data.Dataset.from_tensor_slices((column, columns["mood"])).batch(3)
+    assert model.evaluate(data, verbose=0) == pytest.approx(expected, rel=1e-5)
+
+
+def test_columns_whose_names_are_numbers(model, columns):
+    expected = model.evaluate(columns["film"], columns["mood"], verbose=0)
+    table = pd.DataFrame({0: columns["film"], 1: columns["mood"]})
+    assert model.evaluate(table, text=0, label=1, verbose=0) == pytest.approx(expected)
+
+
+def test_splits_are_named(model, columns):
+    splits = datasets.DatasetDict(train=TABLES["datasets"](columns))
+    with pytest.raises(ValueError, match=r"several splits. Pass one of data\['train'"):
+        model.fit(splits, **NAMED)
 
 
 def test_fit_on_named_columns_with_validation(make_classifier, columns):
