@@ -1,4 +1,4 @@
-"""Two processes that fine-tune and predict with the commands, as one does."""
+"""Two processes that fine-tune and predict as one does, also after a stop."""
 
 import csv
 import json
@@ -8,7 +8,8 @@ import pytest
 
 from keras_albert import AlbertBackbone, AlbertTokenizer
 from keras_albert.text import AlbertClassifierPreprocessor, train_vocabulary
-from tests.commands.finetune_runs import flags, write_files
+from keras_albert.training.run_folder import RunFolder, TrainingCheckpoint
+from tests.commands.finetune_runs import STEPS, flags, weights_of, write_files
 from tests.several_processes import BACKEND, finish, start
 
 
@@ -38,47 +39,77 @@ def files(tmp_path):
     return tmp_path
 
 
+STOPPED = 143
+
+
+def finetune(files, output, **changed):
+    changed = {"preset": files / "start", "epochs": 2, **changed}
+    return ["finetune", "classification", *flags(files, output, **changed)]
+
+
 def commands(files, number, name):
     """What one process runs: it fine-tunes, predicts, and is refused."""
-
-    def finetune(output, **changed):
-        changed = {"preset": files / "start", "epochs": 2, **changed}
-        return ["finetune", "classification", *flags(files, output, **changed)]
 
     def predict(file, output):
         model = files / "one" / "preset"
         return list(map(str, ["predict", model, file, "--output", output]))
 
     dev, answers = files / "dev.tsv", files / f"{name}.jsonl"
-    yield 0, finetune(files / name)
+    yield 0, finetune(files, files / name), None
     if BACKEND != "tensorflow" or name == "one":
         # TensorFlow connects workers once.
-        yield 0, predict(dev, answers)
+        yield 0, predict(dev, answers), None
     if BACKEND != "tensorflow" and name != "one":
         train = files / ("other.tsv" if number else "train.tsv")
-        yield 1, finetune(files / "refused", train=train)
+        yield 1, finetune(files, files / "refused", train=train), None
         file = files / "train.tsv" if number else dev
-        yield 1, predict(file, files / "refused.jsonl")
+        yield 1, predict(file, files / "refused.jsonl"), None
+
+
+def stopped(files, names):
+    """What two processes run that SIGTERM ends: sent to the second one, or to both."""
+    for number in range(2):
+        step = {"two": 2 if number else None, "all": 2}
+        yield [(STOPPED, finetune(files, files / name), step[name]) for name in names]
 
 
 def read(folder):
+    """The curve with the scores as its last row, and the weights."""
     with (folder / "curve.csv").open(encoding="utf-8") as file:
         rows = [{k: float(x) for k, x in row.items()} for row in csv.DictReader(file)]
-    return rows, json.loads((folder / "report.json").read_text())["scores"]
+    rows.append(json.loads((folder / "report.json").read_text())["scores"])
+    return rows, weights_of(folder / "preset")
 
 
-def test_two_processes_do_what_one_does(files):
-    module = "tests.commands.run_commands"
-    finish(start(module, [[json.dumps(list(commands(files, 0, "one")))]]))
-    given = ([json.dumps(list(commands(files, n, "two")))] for n in range(2))
-    printed = finish(start(module, given))
-    assert (files / "two" / "preset" / "config.json").is_file()
-    (rows, scores), (one, expected) = read(files / "two"), read(files / "one")
-    assert len(rows) == len(one) == 2
-    for row, other in zip([*rows, scores], [*one, expected], strict=True):
-        assert row.keys() == other.keys()
-        for name, value in other.items():
-            np.testing.assert_allclose(row[name], value, 1e-4, 1e-6, err_msg=name)
+def run(each):
+    return start("tests.commands.run_commands", [[json.dumps(list(x))] for x in each])
+
+
+def test_two_processes_stop_and_go_on_to_where_one_ends(files):
+    one = run([commands(files, 0, "one")])
+    # TensorFlow connects workers once.
+    groups = [["two"], ["all"]] if BACKEND == "tensorflow" else [["two", "all"]]
+    for running, names in [(run(stopped(files, names)), names) for names in groups]:
+        first, second = finish(running)
+        assert first.count("checkpoint of step") == len(names)
+        assert "checkpoint of step" not in second
+    for name in ("two", "all"):
+        # In the first epoch or at its end.
+        assert TrainingCheckpoint.read(RunFolder(files / name).last).step in (2, STEPS)
+    finish(one)
+    # One process goes on with what two have begun.
+    alone = run([[(0, finetune(files, files / "all"), None)]])
+    printed = finish(run(commands(files, number, "two") for number in range(2)))
+    finish(alone)
+    expected, weights = read(files / "one")
+    for name in ("two", "all"):
+        rows, found = read(files / name)
+        assert len(rows) == len(expected) == 3
+        for row, other in zip(rows, expected, strict=True):
+            assert row == pytest.approx(other, 1e-4, 1e-6)
+        assert found.keys() == weights.keys()
+        for key, values in weights.items():
+            np.testing.assert_allclose(found[key], values, atol=2e-4, err_msg=key)
     # Only the first process speaks.
     assert "2 classes" in printed[0]
     assert "2 classes" not in printed[1]
