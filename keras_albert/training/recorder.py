@@ -5,7 +5,7 @@ import signal
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from types import FrameType
@@ -423,6 +423,11 @@ class OneDevice:
         if self.num_processes > 1:
             numbers = self.processes.sum(numbers)
         return numbers
+
+    def check_same(self, facts: Mapping[str, Any], remedy: str) -> None:
+        """Raise in all processes if a fact differs between them."""
+        if self.processes is not None:
+            self.processes.check_same(facts, remedy)
 
     def barrier(self) -> None:
         """Wait for all processes."""
