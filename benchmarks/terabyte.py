@@ -27,10 +27,12 @@ from keras_albert.pretraining.prepared_files import (
     VOCABULARY_FILE,
     Example,
     ExampleFile,
+    ExampleFiles,
     ExampleWriter,
     PreparedMetadata,
     shard_name,
 )
+from keras_albert.text.tokenizer.token_rows import TokenRows
 
 TERA = 1e12
 LENGTH = 512
@@ -137,10 +139,26 @@ def megabytes_in_use() -> float:
     return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
-def measure_reading(directory: str, steps: int) -> tuple[float, float, float]:
+class Repeated:
+    """Files of examples as if they had as many as 1 TB of text."""
+
+    def __init__(self, files: ExampleFiles, count: int) -> None:
+        self.files, self.count = files, count
+
+    def __len__(self) -> int:
+        return self.count
+
+    def segments(self, rows: np.ndarray) -> tuple[TokenRows, TokenRows]:
+        return self.files.segments(rows % len(self.files))
+
+
+def measure_reading(
+    directory: str, steps: int, examples: int
+) -> tuple[float, float, float]:
     """Open the data and read as one of 64 processes: seconds, MB, rows a second."""
     before, start = megabytes_in_use(), time.process_time()
     data = PretrainingData(directory)
+    data.files = Repeated(data.files, examples)
     batches = data.batches(BATCH)
     opened = time.process_time() - start
     start = time.process_time()
@@ -174,7 +192,9 @@ def main() -> None:
         write_files(prepared, many, count)
         # Its memory is that of reading.
         with multiprocessing.get_context("spawn").Pool(1) as pool:
-            found = pool.apply(measure_reading, (str(many), arguments.steps))
+            examples = int(TERA / measured.text_bytes * measured.examples)
+            given = str(many), arguments.steps, examples
+            found = pool.apply(measure_reading, given)
     opened, megabytes, rows = found
     measured = replace(
         measured,
