@@ -2,7 +2,6 @@
 
 import json
 import os
-import signal
 import sys
 
 import keras
@@ -19,11 +18,14 @@ def main():
     keras.layers.Dropout.call = lambda self, inputs, training=False: inputs
     learn = TrainingRecorder.on_train_batch_end
     write = TrainingCheckpoint.write
-    stops_at = []
+    stops = []
 
     def stop_or_learn(self, batch, logs):
-        if self.done + 1 == stops_at[-1]:
-            os.kill(os.getpid(), signal.SIGTERM)
+        step, number = stops[-1] or (None, None)
+        # `torchrun` starts the processes again if one of them dies.
+        is_first = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") == "0"
+        if self.done + 1 == step and is_first:
+            os.kill(os.getpid(), number)
         learn(self, batch, logs)
 
     def write_and_tell(self, path):
@@ -32,8 +34,11 @@ def main():
 
     TrainingRecorder.on_train_batch_end = stop_or_learn
     TrainingCheckpoint.write = write_and_tell
-    for expected, arguments, step in json.loads(sys.argv[1]):
-        stops_at.append(step)
+    # `torchrun` passes the commands of all processes.
+    given = sys.argv[1:]
+    own = given[int(os.environ.get("RANK", "0")) % len(given)]
+    for expected, arguments, stop in json.loads(own):
+        stops.append(stop)
         status = run_command(arguments)
         if status != expected:
             sys.exit(f"{arguments[0]} has ended with {status}")
