@@ -426,7 +426,7 @@ class OneDevice:
 
     def check_same(self, facts: Mapping[str, Any], remedy: str) -> None:
         """Raise in all processes if a fact differs between them."""
-        if self.processes is not None:
+        if self.num_processes > 1:
             self.processes.check_same(facts, remedy)
 
     def barrier(self) -> None:
