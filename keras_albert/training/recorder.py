@@ -421,7 +421,7 @@ class OneDevice:
     def sum(self, numbers: list[float]) -> list[float]:
         """Return the sums of each number over all processes, which all call it."""
         if self.num_processes > 1:
-            numbers = self.processes.sum(numbers)
+            numbers = self.processes.sum(numbers).tolist()
         return numbers
 
     def check_same(self, facts: Mapping[str, Any], remedy: str) -> None:
