@@ -11,7 +11,7 @@ from keras_albert import AlbertBackbone, AlbertTokenizer
 from keras_albert.text import AlbertClassifierPreprocessor, train_vocabulary
 from keras_albert.training.run_folder import RunFolder, TrainingCheckpoint
 from tests.commands.finetune_runs import STEPS, flags, weights_of, write_files
-from tests.several_processes import BACKEND, finish, start
+from tests.several_processes import BACKEND, NEW_STORE, finish, start
 
 
 @pytest.fixture
@@ -97,7 +97,8 @@ def run_again(each):
     options = ("--standalone", "--nproc-per-node=2", "--max-restarts=1")
     module = "tests.commands.run_commands"
     given = [json.dumps(list(commands)) for commands in each]
-    return start("torch.distributed.run", [[*options, "-m", module, *given]])
+    arguments = [[*options, "-m", module, *given]]
+    return start("torch.distributed.run", arguments, **NEW_STORE)
 
 
 def test_two_processes_stop_and_go_on_to_where_one_ends(files):

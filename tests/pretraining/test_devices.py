@@ -15,7 +15,7 @@ from keras_albert.pretraining import PretrainingConfig, pretrain
 from keras_albert.pretraining.model import compile_pretrainer
 from keras_albert.training.devices import choose_devices
 from keras_albert.training.run_folder import RunFolder, TrainingCheckpoint
-from tests.several_processes import BACKEND, environments, finish
+from tests.several_processes import BACKEND, NEW_STORE, environments, finish
 
 SPEEDS = ("examples/s", "tokens/s", "seconds")
 
@@ -37,7 +37,7 @@ def start(given, path, processes):
         # `torchrun` starts all of them, again if one dies, and sets their environments.
         options = ["--standalone", "--nproc-per-node=2", "--max-restarts=1", "-m"]
         command[2:2] = ["torch.distributed.run", *options]
-        each_of = [{}]
+        each_of = [NEW_STORE]
     flags = os.environ.get("XLA_FLAGS", "")
     devices = f"{flags} --xla_force_host_platform_device_count={given['devices']}"
     return [
