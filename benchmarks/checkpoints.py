@@ -118,7 +118,10 @@ def survives(name: str, arrays: list[np.ndarray], kills: int) -> int:
             process.join()
             try:
                 read(name, folder, arrays)
-            except Exception as error:
+            except BaseException as error:
+                # That of torch.distributed is no `Exception`.
+                if isinstance(error, KeyboardInterrupt):
+                    raise
                 print(f"{name}: {type(error).__name__}: {str(error)[:200]}")
             else:
                 good += 1
