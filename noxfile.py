@@ -17,7 +17,7 @@ EXAMPLES = tuple(
 # runs on PyTorch alone, which is the quickest to start: many tests start programs.
 ON_PYTORCH = (
     "tests/benchmarks",
-    "tests/commands",
+    "tests/commands/test_[!s]*.py",  # all but several processes
     "tests/compression/test_distill_tasks.py",
     "tests/compression/test_text_spans.py",
     "tests/conversion/*/test_bert.py",

@@ -9,6 +9,8 @@ import sys
 import keras
 
 BACKEND = keras.config.backend()
+# Or processes that `torchrun` starts again may find the addresses of those before.
+NEW_STORE = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
 
 
 def environments(processes):

@@ -219,7 +219,7 @@ def _run(
     known = tasks.TASKS[arguments.task]
     if devices.processes is not None:
         same = {"versions": versions(), "files or options": _given(arguments)}
-        devices.processes.check_same(same, _SAME_FILES)
+        devices.check_same(same, _SAME_FILES)
     if not folder.last.is_file():
         folder.check_unfinished()
     if arguments.difference:
@@ -239,8 +239,7 @@ def _run(
             "backbone": digest(config_without_name(task.backbone)),
             "backend": keras.config.backend(),
         }
-        if devices.processes is not None:
-            devices.processes.check_same({"model": identity}, _SAME_FILES)
+        devices.check_same({"model": identity}, _SAME_FILES)
         checkpoint = folder.open(identity)
         is_finished = folder.preset.exists()
         # The first process writes once all have looked.

@@ -21,6 +21,7 @@ from keras_albert.training.devices import choose_devices
 from keras_albert.training.recorder import StopSignals, resumable_fit
 from keras_albert.training.run_folder import RunFolder
 from keras_albert.types import Batch
+from keras_albert.utils.environment import versions
 
 
 def pretrain(config: PretrainingConfig, verbose: Any = "auto") -> dict[str, float]:
@@ -64,13 +65,20 @@ def pretrain(config: PretrainingConfig, verbose: Any = "auto") -> dict[str, floa
             return _pretrain(config, folder, devices, verbose)
 
 
+_SAME = "Start the same command on all hosts, with copies of the same data."
+
+
 def _pretrain(
     config: PretrainingConfig, folder: RunFolder, devices: Any, verbose: Any
 ) -> dict[str, float]:
     # Another process may have finished the run before this one got the lock.
     folder.check_unfinished()
+    devices.check_same({"versions": versions(), "settings": config.to_dict()}, _SAME)
     keras.utils.set_random_seed(config.seed)
     stages = dataset.read_stages(config)
+    devices.check_same(
+        {"prepared data": [stage.data.metadata.to_json() for stage in stages]}, _SAME
+    )
     data = stages[-1].data
     identity = config.to_dict() | {
         "training examples": len(data),

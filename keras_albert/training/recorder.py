@@ -5,7 +5,7 @@ import signal
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from types import FrameType
@@ -421,8 +421,13 @@ class OneDevice:
     def sum(self, numbers: list[float]) -> list[float]:
         """Return the sums of each number over all processes, which all call it."""
         if self.num_processes > 1:
-            numbers = self.processes.sum(numbers)
+            numbers = self.processes.sum(numbers).tolist()
         return numbers
+
+    def check_same(self, facts: Mapping[str, Any], remedy: str) -> None:
+        """Raise in all processes if a fact differs between them."""
+        if self.num_processes > 1:
+            self.processes.check_same(facts, remedy)
 
     def barrier(self) -> None:
         """Wait for all processes."""

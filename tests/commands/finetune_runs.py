@@ -53,7 +53,7 @@ def assert_same_outcome(found, expected):
     )
     assert a["epochs"] == b["epochs"]
     assert a["scores"] == b["scores"]
-    a, b = (_weights(folder / "preset") for folder in (found, expected))
+    a, b = (weights_of(folder / "preset") for folder in (found, expected))
     assert a.keys() == b.keys()
     assert len(a) > 10
     for name, values in a.items():
@@ -62,7 +62,8 @@ def assert_same_outcome(found, expected):
     assert names[0] == names[1]
 
 
-def _weights(preset):
+def weights_of(preset):
+    """Return the arrays of a preset by their names."""
     arrays = {}
     for path in sorted(preset.glob("*.h5")):
         with h5py.File(path) as file:

@@ -15,7 +15,7 @@ from keras_albert.pretraining import PretrainingConfig, pretrain
 from keras_albert.pretraining.model import compile_pretrainer
 from keras_albert.training.devices import choose_devices
 from keras_albert.training.run_folder import RunFolder, TrainingCheckpoint
-from tests.several_processes import BACKEND, environments, finish
+from tests.several_processes import BACKEND, NEW_STORE, environments, finish
 
 SPEEDS = ("examples/s", "tokens/s", "seconds")
 
@@ -33,11 +33,11 @@ def start(given, path, processes):
     path.write_text(json.dumps(given))
     command = [sys.executable, "-m", "tests.pretraining.one_process", str(path)]
     each_of = environments(processes)
-    if BACKEND == "torch" and given["stops_at"] == given["dies_at"]:
-        # `torchrun` starts all of them, and sets their environments.
-        launcher = ["torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m"]
-        command[2:2] = launcher
-        each_of = [{}]
+    if BACKEND == "torch" and given["stops_at"] is None:
+        # `torchrun` starts all of them, again if one dies, and sets their environments.
+        options = ["--standalone", "--nproc-per-node=2", "--max-restarts=1", "-m"]
+        command[2:2] = ["torch.distributed.run", *options]
+        each_of = [NEW_STORE]
     flags = os.environ.get("XLA_FLAGS", "")
     devices = f"{flags} --xla_force_host_platform_device_count={given['devices']}"
     return [
@@ -101,11 +101,19 @@ def test_replicas_learn_as_one(
             printed = process.communicate(timeout=120)[0]
             assert process.returncode, printed
             assert "KeyboardInterrupt" in printed
+            for fact in ("versions", "settings", "prepared data"):
+                told = f"Process 1 has other {fact} than process 0"
+                assert told in printed or BACKEND == "tensorflow"
         assert TrainingCheckpoint.read(RunFolder(tmp_path / "run").last).step < 10
         # After the first checkpoint, from which all resume.
-        die(start(given | {"dies_at": 20}, path, processes))
-        assert RunFolder(tmp_path / "run").last.is_file()
-    finish(start(given, path, processes))
+        given["dies_at"] = 20
+        if BACKEND != "torch":
+            die(start(given, path, processes))
+            assert RunFolder(tmp_path / "run").last.is_file()
+            given["dies_at"] = None
+    printed = finish(start(given, path, processes))
+    if given["dies_at"] is not None:
+        assert "exitcode: -9" in printed[0]
     found, expected = RunFolder(tmp_path / "run"), learned_by_one
     assert (found.preset / "config.json").is_file()
     rows = found.curve.rows()

@@ -27,7 +27,7 @@ from keras_albert.tasks.distribution.processes import joined, together
 from keras_albert.tasks.distribution.strategy import refuse_sharded
 from keras_albert.tasks.inputs.batch_padding import (
     build_before,
-    counted_rows,
+    is_whole,
     pad_for_devices,
     unpad_batch,
     without_mark,
@@ -570,11 +570,8 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
 
         # PyTorch's loader makes a list of a tuple.
         x, y, weights = keras.utils.unpack_x_y_sample_weight(data)
-        counts = counted_rows(x) > 0
-        # A row that does not count stands for none.
-        batch = (
-            unpad_batch((x, y, weights)) if counts else (without_mark(x), y, weights)
-        )
+        counts = self.processes.index == 0 or not is_whole(x)
+        batch = without_mark(x), y, weights
         if training:
             batch = weigh_processes(batch, self.processes)
             return torch_steps.train_together(self, batch, counts)

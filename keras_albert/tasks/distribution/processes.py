@@ -4,13 +4,17 @@ import hashlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeAlias
 
 import keras
 import numpy as np
+import numpy.typing as npt
 
 from keras_albert.tasks.inputs.datasets import dataset_size, is_dataset
 from keras_albert.utils.environment import versions
+
+# What processes exchange.
+FloatArray: TypeAlias = npt.NDArray[np.float64]
 
 
 class Processes:
@@ -22,44 +26,39 @@ class Processes:
         # Whether each was given the whole data, of which it takes its rows.
         self.shares_data = True
 
-    def sum(self, numbers: Sequence[float]) -> list[float]:
-        """Return the sum of each number over all processes."""
-        raise NotImplementedError
+    # A subclass defines one of `sum` and `gather`.
 
-    def gather(self, numbers: Sequence[float]) -> list[list[float]]:
-        """Return the numbers of each process, which all pass as many."""
-        size = len(numbers)
-        slots = np.zeros(self.count * size)
-        slots[self.index * size : (self.index + 1) * size] = numbers
-        rows: list[list[float]]
-        rows = np.reshape(self.sum(slots.tolist()), (self.count, size)).tolist()
-        return rows
+    def sum(self, numbers: npt.ArrayLike) -> FloatArray:
+        """Return the sum of each number over all processes."""
+        total: FloatArray = self.gather(numbers).sum(axis=0)
+        return total
+
+    def gather(self, numbers: npt.ArrayLike) -> FloatArray:
+        """Return the numbers of each process, `(processes, numbers)`."""
+        own = np.asarray(numbers)
+        slots = np.zeros((self.count, len(own)))
+        slots[self.index] = own
+        return np.reshape(self.sum(slots.ravel()), slots.shape)
 
     def gather_bytes(self, content: bytes) -> list[bytes]:
         """Return the bytes of each process."""
-        sizes = [int(size) for (size,) in self.gather([float(len(content))])]
+        sizes = self.gather([len(content)])[:, 0].astype(int).tolist()
         # A power of two, since backends compile each size.
         padded = content.ljust(1 << max(sizes).bit_length(), b"\0")
-        found = np.array(self.gather([float(byte) for byte in padded]), np.uint8)
-        pairs = zip(found.reshape(self.count, -1), sizes, strict=True)
-        return [row[:size].tobytes() for row, size in pairs]
+        found = self.gather(np.frombuffer(padded, np.uint8)).astype(np.uint8)
+        return [row[:size].tobytes() for row, size in zip(found, sizes, strict=True)]
 
     def copy_variables(self, variables: Sequence[Any]) -> None:
         """Set variables to their values in the first process."""
 
     def check_same(self, facts: Mapping[str, Any], remedy: str = "") -> None:
         """Raise in all processes if a fact differs between them."""
-        parts = [_digest(fact) for fact in facts.values()]
-        of_each = self.gather([number for part in parts for number in part])
-        size = len(parts[0])
-        differ = [
-            (name, process)
-            for place, name in enumerate(facts)
-            for process, found in enumerate(of_each)
-            if found[place * size :][:size] != of_each[0][place * size :][:size]
-        ]
-        if differ:
-            name, process = differ[0]
+        digests = np.array([_digest(fact) for fact in facts.values()])
+        found = np.reshape(self.gather(digests.ravel()), (-1, *digests.shape))
+        differ = np.argwhere((found != found[0]).any(axis=2).T)
+        if len(differ):
+            place, process = differ[0]
+            name = list(facts)[place]
             raise ValueError(
                 f"Process {process} has other {name} than process 0, and all of "
                 f"{self.count} processes must have the same. {remedy}".rstrip()
@@ -72,7 +71,7 @@ class Processes:
         types = ("uint32", "int64", "int64", "float64")
         parts = [np.atleast_1d(x).astype(t) for x, t in zip(state, types, strict=True)]
         own = np.concatenate([part.view(np.uint16) for part in parts])
-        copied = np.array(self.sum((own * (self.index == 0)).tolist()), np.uint16)
+        copied = self.sum(own * (self.index == 0)).astype(np.uint16)
         ends = np.cumsum([part.nbytes // 2 for part in parts])[:-1]
         found = zip(np.split(copied, ends), types, strict=True)
         key, *numbers = (part.view(kind) for part, kind in found)
@@ -93,14 +92,14 @@ class TorchGroup(Processes):
             group.init_process_group("nccl" if on_gpu else "gloo")
         super().__init__(group.get_rank(), group.get_world_size())
 
-    def sum(self, numbers: Sequence[float]) -> list[float]:
+    def sum(self, numbers: npt.ArrayLike) -> FloatArray:
         """Return the sum of each number over all processes."""
         import torch  # noqa: PLC0415  (it is the backend)
 
         device = "cuda" if torch.distributed.get_backend() == "nccl" else "cpu"
         sums = torch.tensor(numbers, dtype=torch.float64, device=device)
         torch.distributed.all_reduce(sums)
-        return [float(number) for number in sums]
+        return np.array(sums.cpu())
 
     def sum_tensors(self, tensors: Sequence[Any]) -> list[Any]:
         """Return the sum of each tensor over all processes; `None` stays."""
@@ -130,17 +129,12 @@ class JaxProcesses(Processes):
 
         super().__init__(jax.process_index(), jax.process_count())
 
-    def sum(self, numbers: Sequence[float]) -> list[float]:
-        """Return the sum of each number over all processes."""
-        return [float(x) for x in np.sum(self.gather(numbers), axis=0)]
-
-    def gather(self, numbers: Sequence[float]) -> list[list[float]]:
-        """Return the numbers of each process, which all pass as many."""
+    def gather(self, numbers: npt.ArrayLike) -> FloatArray:
+        """Return the numbers of each process, `(processes, numbers)`."""
         from jax.experimental import multihost_utils  # noqa: PLC0415
 
         found = multihost_utils.process_allgather(np.array(numbers, "float32"))
-        rows: list[list[float]] = np.reshape(found, (self.count, -1)).tolist()
-        return rows
+        return np.reshape(found, (self.count, -1)).astype(np.float64)
 
 
 class TensorflowWorkers(Processes):
@@ -159,12 +153,12 @@ class TensorflowWorkers(Processes):
             )
         )
 
-    def sum(self, numbers: Sequence[float]) -> list[float]:
+    def sum(self, numbers: npt.ArrayLike) -> FloatArray:
         """Return the sum of each number over all processes."""
         import tensorflow as tf  # noqa: PLC0415  (it is the backend)
 
         sums = self._sum(tf.constant(numbers, tf.float32)).numpy() / self._replicas
-        return [float(number) for number in sums]
+        return np.asarray(sums, np.float64)
 
 
 def num_processes() -> int:
@@ -369,11 +363,11 @@ def _without_names(config: Any) -> Any:
     return config
 
 
-def _digest(value: Any) -> list[float]:
+def _digest(value: Any) -> FloatArray:
     """Return numbers that differ if two values do, small enough for a float32."""
     found = hashlib.sha256()
     _add(found, value)
-    return [float(x) for x in np.frombuffer(found.digest()[:16], np.uint16)]
+    return np.frombuffer(found.digest()[:16], np.uint16).astype(np.float64)
 
 
 def _add(found: Any, value: Any) -> None:

@@ -19,8 +19,10 @@ from keras_albert.types import Batch, Int64Array
 if TYPE_CHECKING:
     from keras_albert.tasks.base.task import AlbertTask
 
-# An input that no model reads, with one column more than there are rows to remove.
-PADDING = "padding_rows"
+# Inputs that no model reads: on JAX, whose steps see the rows of all processes, with a
+# column more than there are rows to remove; on the others with a second column if all
+# processes have the same rows.
+PADDING, WHOLE = "padding_rows", "whole_batch"
 
 
 class Share(NamedTuple):
@@ -64,20 +66,16 @@ def share_of(task: "AlbertTask") -> Share | None:
 
 
 def share_batch(task: "AlbertTask", batch: Batch, share: Share) -> Batch:
-    """Return the rows of this process, with padding rows; see `unpad_batch`."""
+    """Return the rows of this process, with a mark; see `unpad_batch`, `is_whole`."""
     rows = len(keras.tree.flatten(batch)[0])
-    backend = keras.config.backend()
-    is_one = task.compares_rows and backend != "jax"
-    if backend == "tensorflow":
-        # Without padding; each process computes all rows if they do not divide evenly.
-        is_whole = bool(is_one or rows % share.parts)
-        if not is_whole:
-            size = rows // share.num_shards
-            begin = share.shard * size
-            batch = _pick(batch, np.arange(begin, begin + size))
-            rows = size
-        x, *rest = batch
-        return ({**x, PADDING: np.zeros((rows, 1 + is_whole), "int8")}, *rest)
+    if (backend := keras.config.backend()) != "jax":
+        # TensorFlow's replicas take equally many rows, PyTorch's processes any.
+        lacking = rows < share.parts if backend == "torch" else rows % share.parts
+        whole = bool(task.compares_rows or lacking)
+        shard, num_shards = (0, 1) if whole else (share.shard, share.num_shards)
+        begin, end = (rows * n // num_shards for n in (shard, shard + 1))
+        x, *rest = _pick(batch, np.arange(begin, end))
+        return ({**x, WHOLE: np.zeros((end - begin, 1 + whole), "int8")}, *rest)
     missing = -rows % share.parts
     if missing and task.processes is not None and not task.processes.shares_data:
         raise ValueError(
@@ -86,16 +84,7 @@ def share_batch(task: "AlbertTask", batch: Batch, share: Share) -> Batch:
             "or pass all processes the whole data, and leave out `auto_shard=False`."
         )
     size = (rows + missing) // share.num_shards
-    begin = share.shard * size
-    if backend == "torch":
-        if is_one:
-            # The first process computes all, the others a row that does not count.
-            begin, size = (rows, 1) if share.shard else (0, rows)
-        # Steps of PyTorch see the rows of this process, and those of JAX all rows.
-        size = size if begin < rows else 1
-        missing = max(0, begin + size - rows)
-        missing = min(missing, size)
-    numbers = np.minimum(np.arange(begin, begin + size), rows - 1)
+    numbers = np.minimum(np.arange(size) + share.shard * size, rows - 1)
     x, *rest = _pick(batch, numbers)
     return ({**x, PADDING: np.zeros((size, missing + 1), "int8")}, *rest)
 
@@ -107,22 +96,14 @@ def _pick(batch: Batch, numbers: Any) -> Batch:
     return picked
 
 
-def counted_rows(x: Any) -> int:
-    """Return how many rows of inputs are no padding."""
-    if PADDING in x:
-        rows, columns = x[PADDING].shape
-        return int(rows - columns + 1)
-    return int(keras.tree.flatten(x)[0].shape[0])
-
-
 def is_whole(x: Any) -> bool:
-    """Return whether TensorFlow's processes all compute the same rows of a batch."""
-    return PADDING in x and x[PADDING].shape[1] == 2
+    """Return whether all processes compute all rows of a batch; the first counts."""
+    return WHOLE in x and x[WHOLE].shape[1] == 2
 
 
 def without_mark(x: Any) -> Any:
-    """Return inputs without the mark of padding rows."""
-    return {name: ids for name, ids in x.items() if name != PADDING}
+    """Return inputs without the mark of `share_batch`."""
+    return {name: ids for name, ids in x.items() if name not in (PADDING, WHOLE)}
 
 
 def unpad_batch(batch: Any) -> Any:
@@ -162,7 +143,7 @@ def share_dataset(
 
     if is_tf_dataset(dataset):
         if keras.config.backend() == "tensorflow":
-            return map_tf_batches(dataset, take, PADDING)
+            return map_tf_batches(dataset, take, WHOLE)
         dataset = numpy_batches(dataset)
     return map_dataset(dataset, take, fixed_targets=fixed_targets)
 

@@ -60,8 +60,8 @@ class Remembering(processes.Processes):
         self.before = []
 
     def gather(self, numbers):
-        self.before.append(list(numbers))
-        return [self.before[0], list(numbers)]
+        self.before.append(numbers)
+        return np.array([self.before[0], numbers])
 
 
 @pytest.mark.parametrize(
