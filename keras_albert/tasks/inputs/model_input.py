@@ -365,7 +365,7 @@ def unchanged_on_error(task: "AlbertTask") -> Iterator[None]:
 
 
 def split_validation(
-    data: RawData, fraction: float, columns_of: Any = text_columns
+    data: RawData, fraction: Any, columns_of: Any = text_columns
 ) -> tuple[RawData, RawData]:
     """Split examples in memory; the last ones are the validation set, as in Keras."""
     x = data.x

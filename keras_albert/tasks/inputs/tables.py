@@ -76,8 +76,8 @@ def read_table(
     if is_rows and not (reads_rows and (y is not None or default_label not in x[0])):
         x = {name: [row.get(name) for row in x] for name in x[0]}
     if type(x).__name__.endswith("DatasetDict"):
-        names = ", ".join(f"data[{name!r}]" for name in x)
-        raise ValueError(f"The data are of several splits. Pass one of {names}.")
+        splits = ", ".join(f"data[{name!r}]" for name in x)
+        raise ValueError(f"The data are of several splits. Pass one of {splits}.")
     if holds_ids(task, x) or not has_columns(x):
         if is_named:
             raise ValueError(
