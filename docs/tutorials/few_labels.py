@@ -244,8 +244,8 @@ their last digit:
 ## At full size
 
 Sentiment is harder than the subject of a message. On SST-2's phrases of film reviews,
-the accuracy of this preset is 65.7% ± 0.6% with 100 labels, 78.8% ± 1.4% with 1,000 and
-87.3% ± 0.3% with all 67,349 (three seeds; `benchmarks/few_labels.py`), and that of
+the accuracy of this preset is 65.7% ± 0.5% with 100 labels, 78.8% ± 1.1% with 1,000 and
+87.3% ± 0.2% with all 67,349 (three seeds; `benchmarks/few_labels.py`), and that of
 TF-IDF with all is 83.1% ([results](../results.md)). ALBERT base has 92.9% with all
 ([google-research/albert](https://github.com/google-research/albert)). Only the name of
 the preset changes, and a GPU is needed:

@@ -387,15 +387,15 @@ class KerasHubFormat(WeightMapFormat):
             arguments: dict[str, Any] = {"preprocessor": None}
             if tokenizer is not None:
                 # For the widest batch.
-                own = getattr(model, "preprocessor", None)
+                ours: Any = getattr(model, "preprocessor", None)
                 length = backbone.max_sequence_length
                 settings: dict[str, Any] = {"sequence_length": length}
-                if own is not None:
-                    length = min(own.max_length, length)
-                    settings = {"sequence_length": length, "truncate": own.truncate}
-                if hasattr(own, "mask_selection_rate"):
-                    settings |= {name: getattr(own, name) for name in _RATES}
-                    settings["mask_selection_length"] = own.mask_slots(length)
+                if ours is not None:
+                    length = min(ours.max_length, length)
+                    settings = {"sequence_length": length, "truncate": ours.truncate}
+                if hasattr(ours, "mask_selection_rate"):
+                    settings |= {name: getattr(ours, name) for name in _RATES}
+                    settings["mask_selection_length"] = ours.mask_slots(length)
                 arguments["preprocessor"] = cls.preprocessor_cls(tokenizer, **settings)
             if head.task == "AlbertClassifier":
                 arguments |= {n: getattr(model, n) for n in _CLASSIFIER_ARGUMENTS}

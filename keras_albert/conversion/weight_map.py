@@ -302,7 +302,7 @@ def find_head(heads: Iterable[Head], model: keras.Model) -> Head | None:
 
 def check_head_activation(model: Any, library: str, activation: str | None) -> None:
     """Check that a masked LM's head has another library's activation."""
-    layer = getattr(model, "masked_lm_head", None)
+    layer: Any = getattr(model, "masked_lm_head", None)
     expected = activation or backbone_of(model).activation
     own = None if layer is None else get_activation(layer.activation)
     if own is not None and own != get_activation(expected):

@@ -189,11 +189,13 @@ class PretrainingBatches:
         pairs = self.data.segments(rows)
         if self.shuffle and self.data.second_task is None:
             pairs = _windows(pairs, self.sequence_length - _NUM_SPECIALS, draws)
+        left, right = (
+            EncodedTexts(each, self._special, self.sequence_length)
+            for each in (pairs, self._changed(pairs, rows, epochs))
+        )
         inputs, labels, masked, changed = draw_pairs(
-            *(
-                EncodedTexts(each, self._special, self.sequence_length)
-                for each in (pairs, self._changed(pairs, rows, epochs))
-            ),
+            left,
+            right,
             self.data.masking,
             draws,
             np.arange(len(rows)),

@@ -44,7 +44,8 @@ class SquadFile(NamedTuple):
         Returns:
             A `SquadFile`.
         """
-        return SquadFile(*(column[rows] for column in self))
+        columns: Any = (column[rows] for column in self)
+        return SquadFile(*columns)
 
 
 def read_squad(path: str | os.PathLike[str]) -> SquadFile:

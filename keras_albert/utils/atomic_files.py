@@ -47,9 +47,9 @@ def temporary_file(beside: Path) -> Iterator[Path]:
     """Create a hidden, empty file, and remove it when the block ends."""
 
     def make(**where: Any) -> str:
-        handle, name = tempfile.mkstemp(**where)
+        handle, path = tempfile.mkstemp(**where)
         os.close(handle)
-        return name
+        return str(path)
 
     with _temporary(beside, make) as path:
         yield path

@@ -369,7 +369,8 @@ def split_validation(
 ) -> tuple[RawData, RawData]:
     """Split examples in memory; the last ones are the validation set, as in Keras."""
     x = data.x
-    is_fraction = isinstance(fraction, Real) and 0 < fraction < 1
+    given: Any = fraction
+    is_fraction = isinstance(given, Real) and 0 < float(given) < 1
     if not is_fraction or is_dataset(x):
         raise ValueError(
             "`validation_split` is a fraction between 0 and 1 of data in memory. "

@@ -435,8 +435,15 @@ class AlbertQuestionAnswererPreprocessor(
         if spans is not None:
             spans = _token_spans(spans, context_tokens, rows)
         windows = SpanWindows(
-            *(question_rows, context_tokens, self.special_ids, self.max_length),
-            *(self.doc_stride, self.max_query_length, spans, weights, self.num_starts),
+            question_rows,
+            context_tokens,
+            self.special_ids,
+            self.max_length,
+            self.doc_stride,
+            self.max_query_length,
+            spans,
+            weights,
+            self.num_starts,
         )
         return windows, batched
 
