@@ -320,7 +320,7 @@ sentence. Such baselines should be part of every report. With little data, start
 model that was trained on a related task.
 
 On CommonsenseQA, version 1.0 with three choices, the accuracy of
-`albert_small_en_uncased` is 51.3% ± 0.7% over three seeds, and guessing reaches 33.3%
+`albert_small_en_uncased` is 51.3% ± 0.6% over three seeds, and guessing reaches 33.3%
 (`examples/race.py` with `--epochs 3 --batch-size 32`).
 
 At full size, the paper's recipe for RACE is

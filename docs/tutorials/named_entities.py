@@ -364,7 +364,7 @@ CoNLL-2003 has 14,041 sentences to train, of news. On its test set, the F1 of BE
 base with a cased vocabulary is 92.4
 ([Devlin et al., 2018](https://arxiv.org/abs/1810.04805), table 7). WNUT17, with
 3,394 messages of social media to train, is far harder, because most of its names
-are rare: the F1 of `albert_small_en_uncased` on its dev set is 52.4% ± 0.4% over three
+are rare: the F1 of `albert_small_en_uncased` on its dev set is 52.4% ± 0.3% over three
 seeds, after eight epochs of `examples/ner.py`. Both are read with `TUTORIAL_ENTITIES`,
 see above. To fine-tune ALBERT base on either takes minutes on a GPU.
 
