@@ -296,7 +296,8 @@ def read_file(path: Path, limit: int | None = None) -> tuple[list[str], list[str
     """Read texts and labels from columns with their usual names."""
     table = read_table(path, limit)
     labels = table.columns[table.require("label")]
-    return table.texts(table.require("text")), [str(label) for label in labels]
+    texts = table.read(table.require("text"), "a text")
+    return texts, [str(label) for label in labels]
 
 
 def build_classifier(

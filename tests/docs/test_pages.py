@@ -25,7 +25,8 @@ OTHERS = {
     *("--gpus-per-node", "--nodes", "--requeue", "--signal"),
     *("--batching_parameters_file", "--enable_batching", "--rm"),
     *("--override", "--runner", "--project", "--tf_xla_persistent_cache_directory"),
-    *("--master-addr", "--master-port", "--nnodes", "--node-rank", "--nproc-per-node"),
+    *("--master-addr", "--master-port", "--max-restarts", "--nnodes", "--node-rank"),
+    "--nproc-per-node",
     *("--export_dir", "--init_checkpoint"),
     *("--directory", "--examples", "--strict", "--no-cache", "--help"),
 }
