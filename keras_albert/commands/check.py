@@ -43,6 +43,9 @@ class Finding:
 def run(arguments: argparse.Namespace) -> int:
     """Run the command; the status is 1 if there are errors."""
     known = TASKS[arguments.task]
+    is_classes = arguments.task == "classification"
+    if is_classes:
+        check_packages("Finding doubtful labels", "scikit-learn", "sklearn")
     paths = [path for path in (arguments.train, arguments.dev) if path is not None]
     files = [known.read(path, arguments) for path in paths]
     console = plain_console()
@@ -51,11 +54,9 @@ def run(arguments: argparse.Namespace) -> int:
     unlabelled = arguments.unlabelled and read_texts(arguments.unlabelled, arguments)
     embedder = AlbertTextEmbedder.from_preset(arguments.preset)
     findings = [*same_texts(files), *labels(files), *tokens(files, embedder)]
-    is_classes = arguments.task == "classification"
     vectors = [_embed(embedder, data, console.is_terminal) for data in files]
     findings += near_texts(files, vectors)
-    if is_classes and not isinstance(next(iter(files[0].y)), list):
-        check_packages("Finding doubtful labels", "scikit-learn", "sklearn")
+    if is_classes and not isinstance(files[0].y[0], list):
         findings += doubtful_labels(files[0], vectors[0])
         if unlabelled:
             new = _embed(embedder, unlabelled, console.is_terminal)
@@ -77,20 +78,26 @@ def same_texts(files: Sequence[Dataset]) -> Iterator[Finding]:
     """Find equal texts: within a file, in both, and with different labels."""
     rows: dict[str, list[Place]] = defaultdict(list)
     for data in files:
-        for number, text in enumerate(_texts(data)):
+        for number, text in enumerate(data.row_texts()):
             rows[_words(text)].append((data, number))
     if empty := rows.pop("", []):
         yield Finding("empty", _count(empty, "texts are empty"), _shown(empty), True)
-    several = [places for places in rows.values() if len(places) > 1]
-    shared = [places for places in several if len({id(d) for d, _ in places}) > 1]
+    shared, differing, rest = [], [], []
+    for places in rows.values():
+        is_shared = len({id(data) for data, _ in places}) > 1
+        is_differing = len({_label(*place) for place in places}) > 1
+        if is_shared:
+            shared.append(places)
+        if is_differing:
+            differing.append(places)
+        if len(places) > 1 and not (is_shared or is_differing):
+            rest.append(places)
     if shared:
         what = _count(shared, "texts are in both files: scores of dev are too high")
         yield Finding("leakage", what, [_pair(places) for places in shared], True)
-    differing = [p for p in several if len({_label(*place) for place in p}) > 1]
     if differing:
         what = _count(differing, "texts have different labels in different rows")
         yield Finding("contradiction", what, [_pair(p) for p in differing], True)
-    rest = [p for p in several if p not in shared and p not in differing]
     if rest:
         what = _count(rest, "texts occur several times with the same label")
         yield Finding("duplicates", what, [_pair(places) for places in rest])
@@ -101,23 +108,28 @@ def near_texts(
 ) -> Iterator[Finding]:
     """Find pairs of texts that are nearly the same, by the cosine of their vectors."""
     places = [(data, n) for data in files for n in range(len(data))]
-    texts = [_words(text) for data in files for text in _texts(data)]
+    texts = [_words(text) for data in files for text in data.row_texts()]
     joined = np.concatenate(vectors)
-    found: list[tuple[float, list[Place]]] = []
+    across: list[tuple[float, list[Place]]] = []
+    within: list[tuple[float, list[Place]]] = []
     for start in range(0, len(joined), _BLOCK):
         cosines = joined[start : start + _BLOCK] @ joined.T
         first, second = np.nonzero(cosines >= _NEAR)
         for a, b in zip(first + start, second, strict=True):
             if a < b and texts[a] != texts[b]:
                 pair = [places[a], places[b]]
+                found = within if pair[0][0] is pair[1][0] else across
                 found.append((float(cosines[a - start, b]), pair))
-    found.sort(key=lambda each: -each[0])
-    both = [each for each in found if each[1][0][0] is not each[1][1][0]]
     for kind, pairs, what in (
-        ("near leakage", both, "pairs of texts, one in each file, are nearly the same"),
-        ("near duplicates", [p for p in found if p not in both], "pairs are as near"),
+        (
+            "near leakage",
+            across,
+            "pairs of texts, one in each file, are nearly the same",
+        ),
+        ("near duplicates", within, "pairs of texts in one file are nearly the same"),
     ):
         if pairs:
+            pairs.sort(key=lambda each: -each[0])
             shown = [f"{cosine:.3f}: {_pair(pair)}" for cosine, pair in pairs]
             yield Finding(kind, _count(pairs, what), shown)
 
@@ -145,7 +157,7 @@ def tokens(files: Sequence[Dataset], embedder: Any) -> Iterator[Finding]:
     unknown: list[tuple[float, Place]] = []
     cut: list[Place] = []
     for data in files:
-        for number, ids in enumerate(tokenizer.tokenize(_texts(data))):
+        for number, ids in enumerate(tokenizer.tokenize(data.row_texts())):
             lacks = sum(token == tokenizer.vocabulary.unknown_id for token in ids)
             if lacks:
                 unknown.append((lacks / len(ids), (data, number)))
@@ -226,7 +238,7 @@ def label_next(
 
 
 def _embed(embedder: Any, data: Dataset, shows: bool) -> Vectors:
-    texts = _texts(data)
+    texts = data.row_texts()
     starts: Iterable[int] = range(0, len(texts), _BLOCK)
     if shows:
         starts = track(starts, "vectors of the texts", transient=True)
@@ -239,15 +251,6 @@ def _embed(embedder: Any, data: Dataset, shows: bool) -> Vectors:
 def _words(text: str) -> str:
     """Return what makes texts equal: their words, without case and punctuation."""
     return " ".join(re.findall(r"\w+", text.casefold())) or text.strip()
-
-
-def _texts(data: Dataset) -> list[str]:
-    """Return the inputs of each row as one text."""
-    return [_joined(row) for row in data.rows()]
-
-
-def _joined(row: Iterable[Any]) -> str:
-    return " | ".join(x if isinstance(x, str) else " ".join(x) for x in row)
 
 
 def _names(data: Dataset) -> Iterator[str]:
@@ -263,9 +266,7 @@ def _label(data: Dataset, number: int) -> str:
 
 
 def _one(data: Dataset, number: int) -> str:
-    columns = data.x if isinstance(data.x, tuple) else (data.x,)
-    row = [column[number] for column in columns]
-    text = shorten(_joined(row), _CHARACTERS)
+    text = shorten(data.row_text(number), _CHARACTERS)
     return " ".join(
         filter(None, (f"{data.place(number)}:", _label(data, number), text))
     )

@@ -4,6 +4,7 @@ import argparse
 import importlib.util
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from textwrap import shorten
 from typing import Any
@@ -37,15 +38,16 @@ def run(arguments: argparse.Namespace) -> None:
     known = known_task(task)
     (data,) = on_one_scale([known.read(arguments.file, arguments)])
     groups = _groups(data, arguments.slice)
+    explain = _reasons(task) if arguments.explain else lambda row, answer: ""
     console = plain_console()
     console.print(data.description, highlight=False)
     judgement = known.judge(task, data)
     contents = measure(judgement, groups, arguments.resamples, arguments.seed)
-    show_report(console, judgement.report, contents["intervals"])
+    report = replace(judgement.report, scores=contents["scores"])
+    show_report(console, report, contents["intervals"])
     if judgement.rows is not None:
         for name, rows in contents["groups"].items():
             console.print(_table_of_groups(name, rows))
-        explain = _reasons(task) if arguments.explain else lambda row, answer: ""
         for line in _worst(data, judgement.rows, arguments.worst, explain):
             console.print(line, highlight=False, soft_wrap=True)
     if arguments.output is not None:
@@ -71,8 +73,8 @@ def measure(
         bins = calibration(rows.probabilities, rows.is_right)
         contents["calibration"] = bins
         gaps = [row["rows"] * abs(row["accuracy"] - row["probability"]) for row in bins]
-        # The report's own scores, which are shown.
-        judgement.report.scores["calibration error"] = sum(gaps) / len(rows.errors)
+        error = {"calibration error": sum(gaps) / len(rows.errors)}
+        contents["scores"] = judgement.report.scores | error
     contents["groups"] = {
         name: [
             {"group": group, "rows": len(numbers)} | rows.score(numbers)
@@ -191,12 +193,11 @@ def _worst(
     is_wrong = rows.errors > 0 if rows.is_right is None else ~rows.is_right
     order = np.argsort(-rows.errors, kind="stable")
     for number in order[is_wrong[order]][:count]:
-        row = [x if isinstance(x, str) else " ".join(x) for x in inputs[number]]
         truth, answer = map(_shown, (rows.truth[number], rows.answers[number]))
         score = ""
         if rows.probabilities is not None:
             score = f" ({rows.probabilities[number]:.3f})"
-        text = shorten(" | ".join(row), _MOST_CHARACTERS)
+        text = shorten(data.row_text(number), _MOST_CHARACTERS)
         said = f"is {truth}, the model says {answer}{score}"
         why = explain(inputs[number], rows.answers[number])
         yield f"{data.place(number)}: {text}\n  {said}{why}"

@@ -367,6 +367,16 @@ class Dataset:
         """Return the inputs of each row: texts, or lists of words or choices."""
         return zip(*(self.x if isinstance(self.x, tuple) else (self.x,)), strict=True)
 
+    def row_text(self, number: int) -> str:
+        """Return the inputs of a row as one text, to show and to compare."""
+        columns = self.x if isinstance(self.x, tuple) else (self.x,)
+        row = (column[number] for column in columns)
+        return " | ".join(x if isinstance(x, str) else " ".join(x) for x in row)
+
+    def row_texts(self) -> list[str]:
+        """Return each row as one text; see `row_text`."""
+        return [self.row_text(number) for number in range(len(self))]
+
 
 class InputColumns:
     """The inputs of a model, found in the columns of a file."""

@@ -11,7 +11,6 @@ import numpy.typing as npt
 
 from keras_albert.commands.files import Dataset
 from keras_albert.commands.report import Report
-from keras_albert.tasks.base.outputs import softmax
 from keras_albert.tasks.base.task import AlbertTask
 from keras_albert.tasks.question_answering.squad_scores import (
     question_scores,
@@ -60,7 +59,7 @@ def judge_classes(task: AlbertTask, data: Dataset) -> Judgement:
         return _judge_several(task, data)
     names = task.class_names
     outputs = task.predict(data.x, verbose=0)
-    probabilities = softmax(outputs) if task.returns_logits else outputs
+    probabilities = task.probabilities(outputs)
     truth = np.array([names.index(label) for label in data.y])
     answers = probabilities.argmax(axis=-1)
     numbers = np.arange(len(truth))
@@ -139,8 +138,7 @@ def _judge_several(task: AlbertTask, data: Dataset) -> Judgement:
     classes: dict[str, Scores] = {}
     for number, name in enumerate(names):
         counts = np.histogram2d(truth[:, number], answers[:, number], 2, [[0, 1]] * 2)
-        classes |= _class_rows(("", name), counts[0])
-    classes.pop("", None)
+        classes[name] = _class_rows(("", name), counts[0])[name]
     rest = np.maximum(np.where(truth, probabilities, 1 - probabilities), 1e-30)
     rows = Judged(
         data.y,
