@@ -169,10 +169,28 @@ def questions_of(text: str, draws: random.Random) -> Iterator[tuple[str, int, st
             yield question, begin + answer.begin, words
 
 
+# Fewer are a name, or a phrase that everyone uses.
+_MOST_IN_COMMON = 3
+
+
+def _sequences(text: str, length: int = 8) -> set[tuple[str, ...]]:
+    """Return all sequences of so many words."""
+    words = re.findall(r"\w+", text.lower())
+    return {tuple(words[n : n + length]) for n in range(len(words) - length + 1)}
+
+
 def cloze_articles(
-    paragraphs: Iterable[str], count: int, seed: int = 0
+    paragraphs: Iterable[str],
+    count: int,
+    seed: int = 0,
+    without: Iterable[str] = (),
 ) -> list[dict[str, Any]]:
-    """Return `count` questions, or what the paragraphs yield, in the form of SQuAD."""
+    """Return `count` questions, or what the paragraphs yield, in the form of SQuAD.
+
+    A paragraph that has sequences of words in common with the texts `without` is left
+    out.
+    """
+    known = {sequence for text in without for sequence in _sequences(text)}
     draws = random.Random(seed)  # noqa: S311  (no secret)
     kept = [text for text in map(str.strip, paragraphs) if 250 <= len(text) <= 700]
     draws.shuffle(kept)
@@ -184,9 +202,10 @@ def cloze_articles(
         made = []
         for question, start, words in questions_of(context, draws):
             answer = {"text": words, "answer_start": start}
-            made.append({"id": f"{number}", "question": question, "answers": [answer]})
-            number += 1
-        if made:
+            name = f"{number + len(made)}"
+            made.append({"id": name, "question": question, "answers": [answer]})
+        if made and len(_sequences(context) & known) < _MOST_IN_COMMON:
+            number += len(made)
             paragraph = {"context": context, "qas": made}
             articles.append({"title": "", "paragraphs": [paragraph]})
     return articles
@@ -201,9 +220,14 @@ def main() -> None:
     parser.add_argument("--texts", nargs="+", required=True, help="files")
     parser.add_argument("--count", type=whole_number(), default=24_000)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--without", type=Path, help="SQuAD's dev set")
     arguments = parser.parse_args()
     lines = read_lines(arguments.texts)
-    articles = cloze_articles(lines, arguments.count, arguments.seed)
+    kept_out = []
+    if arguments.without:
+        data = json.loads(arguments.without.read_text(encoding="utf-8"))["data"]
+        kept_out = [p["context"] for article in data for p in article["paragraphs"]]
+    articles = cloze_articles(lines, arguments.count, arguments.seed, kept_out)
     with atomic_file(arguments.output) as partial:
         content = json.dumps({"version": "1.1", "data": articles})
         partial.write_text(content, encoding="utf-8")

@@ -116,6 +116,11 @@ def adam_moments(optimizer: Any) -> tuple[list[Any], list[Any], list[Any]]:
     return optimizer._momentums, optimizer._velocities, largest
 
 
+def optimized_variables(optimizer: Any) -> list[Any]:
+    """Return the variables that an optimizer was built for. Keras 3.15 to 3.16."""
+    return list(optimizer._trainable_variables)
+
+
 def has_no_value(variable: Any) -> bool:
     """Return whether `fit` on JAX has removed the value. Keras 3.15 to 3.16."""
     return variable._value is None

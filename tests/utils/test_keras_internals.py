@@ -25,6 +25,7 @@ from keras_albert.utils.keras_internals import (
     is_evaluation_of_fit,
     mark_as_seeded,
     memory_address,
+    optimized_variables,
     outputs_of_layer,
     register_parameters,
     set_special_tokens,
@@ -185,6 +186,13 @@ def test_variable_index():
     optimizer.build(variables)
     assert [variable_index(optimizer, each) for each in variables] == [0, 1]
     assert [variable_index(optimizer, each) for each in variables[::-1]] == [1, 0]
+
+
+def test_optimized_variables():
+    variables = [keras.Variable([1.0]), keras.Variable([2.0])]
+    optimizer = keras.optimizers.AdamW()
+    optimizer.build(variables)
+    assert [id(v) for v in optimized_variables(optimizer)] == [id(v) for v in variables]
 
 
 @pytest.mark.parametrize("amsgrad", [False, True])

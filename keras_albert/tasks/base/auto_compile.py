@@ -18,7 +18,10 @@ from keras_albert.utils.arguments import (
     check_options,
     check_positive,
 )
-from keras_albert.utils.keras_internals import register_parameters
+from keras_albert.utils.keras_internals import (
+    optimized_variables,
+    register_parameters,
+)
 
 # They set the rate, which is not possible with a schedule.
 _RATE_CALLBACKS = (
@@ -201,7 +204,31 @@ class AutomaticCompile(StrategyMixin):
             num_steps = None
         with self.variable_scope():
             optimizer = self._automatic_optimizer(rate, num_steps)
-            super().compile(optimizer, **arguments)  # type: ignore[misc]
+            if self._starts_like(optimizer):
+                # A new optimizer would need a new training step: with XLA, seconds.
+                for variable in self.optimizer.variables:
+                    variable.assign(keras.ops.zeros(variable.shape, variable.dtype))
+            else:
+                super().compile(optimizer, **arguments)  # type: ignore[misc]
+
+    def _starts_like(self, new: Any) -> bool:
+        """Return whether the optimizer, with its state at zero, would equal a new one.
+
+        It would not with a constant rate, which is a part of the state, nor in a
+        wrapper for float16, nor if other weights are to be trained.
+        """
+        old = self.optimizer
+        if type(old) is not type(new) or not (old.built and self.train_function):
+            return False
+        settings, new_settings = old.get_config(), new.get_config()
+        # Keras numbers the names.
+        settings["name"] = new_settings["name"]
+        return (
+            isinstance(new_settings["learning_rate"], dict)
+            and settings == new_settings
+            and [id(v) for v in optimized_variables(old)]
+            == [id(v) for v in self.trainable_variables]
+        )
 
     def _continue_optimizer(self, num_steps: int | None, callbacks: Any) -> bool:
         """Let the optimizer `"auto"` of an earlier `fit` make more steps."""

@@ -98,6 +98,33 @@ def test_each_fit_starts_the_schedule_anew(make_classifier, toy):
     assert len(classifier.evaluate(x, y, verbose=0)) == 2
 
 
+def test_an_equal_fit_uses_the_same_step(make_classifier, toy):
+    classifier = make_classifier()
+    x, y = toy[0][:16], toy[1][:16]
+    weights = classifier.get_weights()
+    options = {"batch_size": 8, "shuffle": False, "verbose": 0}
+    first = classifier.fit(x, y, **options).history
+    step = classifier.train_function
+    classifier.set_weights(weights)
+    # The moments of the first one would change it.
+    again = classifier.fit(x, y, **options).history
+    assert classifier.train_function is step
+    assert again["loss"] == pytest.approx(first["loss"], rel=1e-5)
+    classifier.fit(x, y, epochs=2, **options)
+    assert classifier.train_function is not step
+
+
+def test_weights_frozen_between_two_fits_stay(make_classifier, toy):
+    classifier = make_classifier()
+    data = toy[0][:16], toy[1][:16]
+    classifier.fit(*data, batch_size=8, verbose=0)
+    classifier.backbone.trainable = False
+    before = classifier.backbone.get_weights()
+    classifier.fit(*data, batch_size=8, verbose=0)
+    for new, old in zip(classifier.backbone.get_weights(), before, strict=True):
+        np.testing.assert_array_equal(new, old)
+
+
 def weights_moved(classifier, *fit, **kwargs):
     before = classifier.get_weights()
     classifier.fit(*fit, batch_size=8, verbose=0, **kwargs)
