@@ -111,7 +111,7 @@ class MaskedPooling(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable(package="keras_albert")
 class PoolerInput(keras.layers.Layer):
-    """The vector that a pooler reads; `mode`, "cls" or "mean", may be set at any time."""
+    """The vector that a pooler reads; `mode`, "cls" or "mean", may be set later."""
 
     def __init__(self, mode: str, **kwargs: Any) -> None:
         arguments.refuse_unknown(type(self), kwargs)

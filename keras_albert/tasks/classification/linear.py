@@ -34,7 +34,7 @@ Array = npt.NDArray[Any]
 METHODS = ("linear", "finetune")
 
 # Up to how many labels a head is solved if no method is named.
-FEW = 1000
+FEW = 500
 
 _FOLDS = 5
 # The inverse strengths of regularization that are tried, for standardized vectors.
@@ -138,7 +138,7 @@ def solve_head(
     y, weights = data.y, data.sample_weight
     if weights is not None:
         weights = np.asarray(classifier.read_weights(weights))
-    columns, batched = classifier.preprocessor.columns(data.x)
+    columns, batched = classifier.require_preprocessor("fit").columns(data.x)
     if not batched:
         raise ValueError("Pass a list of texts. Received: a single one.")
     check_counts(len(columns[0]), y, weights)
@@ -150,11 +150,9 @@ def solve_head(
     if class_weight is not None:
         weights = np.array([class_weight[number] for number in y.tolist()])
     first, mean = np.split(read_vectors(classifier, data.x, batch_size), 2, axis=-1)
-    backbone = classifier.backbone
-    reads = mean if backbone.pooler_input == "mean" else first
-    pooled = ops.convert_to_numpy(backbone.pooler(ops.convert_to_tensor(reads)))
-    candidates = {"pooled output": pooled.astype("float32")}
-    if not (backbone.pooler.quantization_mode or backbone.pooler.lora_enabled):
+    pooler = classifier.backbone.pooler
+    candidates = {"pooled output": pool(classifier, first, mean)}
+    if not (pooler.quantization_mode or pooler.lora_enabled):
         candidates = {"mean of the tokens": mean} | candidates
     found: dict[str, tuple[Any, Solution]] = {}
     for name, vectors in candidates.items():
@@ -177,6 +175,16 @@ def solve_head(
         f"folds_{metric}": solution.metric,
         "C": float(np.median(solution.strengths)),
     }
+
+
+def pool(
+    classifier: "AlbertClassifier", first: FloatArray, mean: FloatArray
+) -> FloatArray:
+    """Return the `pooled_output` for the vectors that a pooler may read."""
+    backbone = classifier.backbone
+    reads = mean if backbone.pooler_input == "mean" else first
+    pooled = backbone.pooler(ops.convert_to_tensor(reads))
+    return np.asarray(ops.convert_to_numpy(ops.stop_gradient(pooled)), np.float32)
 
 
 def _solve(

@@ -261,7 +261,7 @@ class AlbertClassifier(
             batch_size: int. Defaults to `None`, which means 32.
             epochs: int. Defaults to `None`, which means 1.
             method: string. `"linear"`; or `"finetune"`, `AlbertTask.fit`. Defaults to
-                `None`: linear if a new head of a pretrained model gets at most 1,000
+                `None`: linear if a new head of a pretrained model gets at most 500
                 labels, two of each class, and neither `compile` nor `fit` has other
                 arguments than data; else fine-tuning. A line says which, and why.
             C: float. The inverse strength of the regularization of a linear head, whose
@@ -330,7 +330,9 @@ class AlbertClassifier(
         if strength is not None:
             check_finite_and_positive(C=strength)
             if method != "linear":
-                msg = "`C` is of a linear head. Pass `method='linear'`, or leave it out."
+                msg = (
+                    "`C` is of a linear head. Pass `method='linear'`, or leave it out."
+                )
                 raise ValueError(msg)
         if method == "linear" and options:
             raise ValueError(
