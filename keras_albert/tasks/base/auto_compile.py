@@ -121,9 +121,10 @@ class AutomaticCompile(StrategyMixin):
                 `"sparse_categorical_crossentropy"`, reads outputs as the model returns
                 them, logits or probabilities. Defaults to `"auto"`, the default of the
                 task.
-            metrics: A list. Metrics by class, such as `keras.metrics.F1Score()` or
-                `"precision"`, read class numbers and logits, too. Defaults to `"auto"`,
-                the default of the task.
+            metrics: A list. Metrics by class, such as `keras.metrics.F1Score()`, read
+                class numbers and logits, too. The names `"f1"`, `"precision"`,
+                `"recall"` (means over classes), `"mcc"` and `"auc"` are scikit-learn's
+                scores of classes. Defaults to `"auto"`, the default of the task.
             weighted_metrics: A list, as `metrics`. Defaults to `"auto"`, the default of
                 the task.
             learning_rate: float. The highest rate of the optimizer `"auto"`. Defaults

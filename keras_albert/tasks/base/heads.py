@@ -89,8 +89,10 @@ class NamedClasses:
     def match_metrics(self, metrics: Any) -> Any:
         """Let metrics by class read the outputs and targets; see `match_metrics`."""
         takes_numbers = self.target_dtype == "int32"
+        threshold = 0.5 if getattr(self, "is_multi_label", False) else None
         return match_metrics(
-            metrics, self.num_classes, takes_numbers, self.class_activation
+            *(metrics, self.num_classes, takes_numbers),
+            *(self.class_activation, threshold),
         )
 
     def set_class_names(self, names: tuple[str, ...]) -> None:
