@@ -16,7 +16,7 @@ from keras_albert.types import Texts
 __all__ = ["AlbertClassifierEstimator"]
 
 
-class AlbertClassifierEstimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class AlbertClassifierEstimator(ClassifierMixin, BaseEstimator):
     """An `AlbertClassifier` for `cross_val_score`, `GridSearchCV` and pipelines.
 
     `X` are texts, or pairs of texts as a list of tuples; `y` are names or numbers of
@@ -164,5 +164,5 @@ class AlbertClassifierEstimator(ClassifierMixin, BaseEstimator):  # type: ignore
 
 def _as_rows(texts: Any) -> Any:
     """Return the rows of a pipeline, of which those with one column are texts."""
-    shape = getattr(texts, "shape", ())
+    shape: Any = getattr(texts, "shape", ())
     return np.asarray(texts)[:, 0] if len(shape) == 2 and shape[1] == 1 else texts
