@@ -242,7 +242,6 @@ class AlbertClassifier(
         label: Any = None,
         class_weight: Any = None,
         sample_weight: Any = None,
-        verbose: str | int = "auto",
         **kwargs: Any,
     ) -> keras.callbacks.History:
         """Train all weights, or solve the head alone, in seconds.
@@ -270,8 +269,8 @@ class AlbertClassifier(
             label: See `AlbertTask.fit`. Defaults to `None`.
             class_weight: See `AlbertTask.fit`. Defaults to `None`.
             sample_weight: See `AlbertTask.fit`. Defaults to `None`.
-            verbose: See `keras.Model.fit`. With 0, no line is printed.
-            **kwargs: See `AlbertTask.fit`; none for a linear head.
+            **kwargs: See `AlbertTask.fit`; for a linear head only `verbose`. With
+                `verbose=0` no line is printed.
 
         Returns:
             The `keras.callbacks.History`. That of a linear head has one row: `loss` and
@@ -295,8 +294,9 @@ class AlbertClassifier(
             >>> classifier.classify("a dull book")["label"]
             'bad'
         """
-        options = {name for name, x in kwargs.items() if x is not None}
-        options |= set() if epochs is None else {"epochs"}
+        verbose = kwargs.get("verbose", "auto")
+        given = kwargs | {"epochs": epochs, "verbose": None}
+        options = {name for name, value in given.items() if value is not None}
         self._check_method(method, C, options)
         if method == "linear":
             data = self._read_all(x, y, sample_weight, Columns(text, label))
@@ -319,7 +319,6 @@ class AlbertClassifier(
             label=label,
             class_weight=class_weight,
             sample_weight=sample_weight,
-            verbose=verbose,
             **kwargs,
         )
 
