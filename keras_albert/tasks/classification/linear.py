@@ -1,9 +1,9 @@
 """A linear head on the vectors of the frozen encoder, solved by scikit-learn."""
 
 import hashlib
-import importlib.util
 import json
 from collections.abc import Iterator
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import keras
@@ -56,69 +56,65 @@ class Solution(NamedTuple):
 
 def why_not_linear(classifier: "AlbertClassifier", x: Any) -> str | None:
     """Return what keeps a classifier, or its input, from a solved head, if anything."""
-    if classifier.exits:
-        return "the model has a head after each layer"
+    kind, are_logits = target_kind(classifier), classifier.outputs_are_logits
+    learns_sets_or_scores = classifier.is_multi_label or classifier.is_regression
     is_shared = classifier.strategy is not None or num_parts() > 1
-    if is_shared or num_processes() > 1:
-        return "the model is on several devices"
-    kind = target_kind(classifier)
-    if not (kind.is_class or classifier.is_multi_label or classifier.is_regression):
-        return "the loss learns probabilities"
-    if classifier.outputs_are_logits is None or (
-        classifier.is_regression and not classifier.outputs_are_logits
-    ):
-        return "the outputs of the model have an activation that is not linear"
-    if classifier.preprocessor is None or is_dataset(x) or holds_ids(classifier, x):
-        return "the texts are not in memory"
-    return None
+    in_memory = not (is_dataset(x) or holds_ids(classifier, x))
+    return _first_of(
+        {
+            "the model has a head after each layer": bool(classifier.exits),
+            "the model is on several devices": is_shared or num_processes() > 1,
+            "the loss learns probabilities": not (
+                kind.is_class or learns_sets_or_scores
+            ),
+            "the outputs have an activation that is not linear": are_logits is None
+            or (classifier.is_regression and not are_logits),
+            "the texts are not in memory": not in_memory
+            or classifier.preprocessor is None,
+        }
+    )
 
 
 def why_not_by_itself(
     classifier: "AlbertClassifier", x: Any, y: Array | None
 ) -> str | None:
     """Return why a head is not solved unless that is asked for, if anything."""
-    why = why_not_linear(classifier, x)
-    if why is None and importlib.util.find_spec("sklearn") is None:
-        why = "scikit-learn is not installed"
-    if why is None and not classifier.backbone.pretrained:
-        why = "the weights are random"
-    if why is None and not (classifier.is_solved or classifier.random_head.is_random()):
-        why = "the head was trained"
-    if why is None and any(
-        getattr(layer, "lora_enabled", False) for layer in all_layers(classifier)
-    ):
-        why = "the model has LoRA"
-    if why is None and y is not None and len(y) > FEW:
-        why = f"there are {len(y):,} labels"
-    if why is None and y is not None:
-        why = _lacking(classifier, y)
-    return why
+    is_new = classifier.is_solved or classifier.random_head.is_random()
+    layers, count = all_layers(classifier), 0 if y is None else len(y)
+    why = why_not_linear(classifier, x) or _first_of(
+        {
+            "scikit-learn is not installed": find_spec("sklearn") is None,
+            "the weights are random": not classifier.backbone.pretrained,
+            "the head was trained": not is_new,
+            "the model has LoRA": any(
+                getattr(layer, "lora_enabled", False) for layer in layers
+            ),
+            f"there are {count:,} labels": count > FEW,
+        }
+    )
+    return why if why is not None or y is None else _lacking(classifier, y)
+
+
+def _first_of(reasons: dict[str, bool]) -> str | None:
+    return next((why for why, holds in reasons.items() if holds), None)
 
 
 def _lacking(classifier: "AlbertClassifier", y: Array) -> str | None:
     """Return of what there are too few targets for folds, if anything."""
-    for name, column in _problems(classifier, y):
-        if name is None:
-            if len(column) < 2:
-                return f"there are {len(column)} texts, and folds need 2"
-            continue
-        count = int(column.sum())
-        found = min(count, len(column) - count) if len(column) else 0
-        if found < 2:
-            kind = "have" if count == found else "lack"
-            return f"{found} texts {kind} the label {name!r}, and folds need 2"
+    if classifier.is_regression:
+        return "there is 1 text, and folds need 2" if len(y) < 2 else None
+    for name, column in _labels(classifier, y):
+        if not 2 <= (count := int(column.sum())) <= len(y) - 2:
+            return (
+                f"{count} of {len(y)} texts have the label {name!r}, where folds need "
+                "2 with it and 2 without"
+            )
     return None
 
 
-def _problems(
-    classifier: "AlbertClassifier", y: Array
-) -> Iterator[tuple[str | None, Array]]:
-    """Yield each class, and whether a text has it; or scores, without a name."""
-    if classifier.is_regression:
-        yield None, y[:, 0]
-        return
-    names = classifier.class_names
-    for number, name in enumerate(names):
+def _labels(classifier: "AlbertClassifier", y: Array) -> Iterator[tuple[str, Array]]:
+    """Yield each class, and whether a text has it."""
+    for number, name in enumerate(classifier.class_names):
         yield name, (y[:, number] if y.ndim > 1 else y == number).astype(int)
 
 
@@ -218,7 +214,7 @@ def _solve(
         return found
 
     if classifier.is_multi_label:
-        found = [search(column) for _, column in _problems(classifier, y)]
+        found = [search(column) for _, column in _labels(classifier, y)]
     else:
         found = [search(y[:, 0] if classifier.is_regression else y)]
     kernel = np.concatenate([np.atleast_2d(f.best_estimator_.coef_) for f in found]).T
