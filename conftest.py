@@ -1,6 +1,10 @@
 """Which files pytest looks into for examples."""
 
 import importlib.util
+import os
+
+# Tests leave nothing in the cache of the user.
+os.environ.setdefault("KERAS_ALBERT_CACHE", "off")
 
 # What only a process with TensorFlow imports.
 collect_ignore_glob = (

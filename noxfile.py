@@ -67,6 +67,7 @@ ON_PYTORCH = (
     "tests/tasks/token_classification/test_entities.py",
     "tests/tasks/token_classification/test_read_targets.py",
     "tests/test_architecture.py",
+    "tests/test_sklearn.py",
     "tests/training",
     "tests/utils",
 )

@@ -5,9 +5,11 @@
 
 Classification: the same model, tokenizer, steps and batches with `from_preset(...)` and
 `from_preset(..., load_weights=False)`, compared to logistic regression on TF-IDF of
-words (1 and 2) and characters (2 to 5). Similarity: the cosine of two embeddings,
-before and after training, compared to the cosine of the TF-IDF vectors. Prints accuracy
-or Spearman's correlation on the validation set: mean and standard deviation over seeds,
+words (1 and 2) and characters (2 to 5). "linear" is the same model with
+`fit(method="linear")`, and "linear, tuned" is trained further from there. Similarity:
+the cosine of two embeddings, before and after training, compared to the cosine of the
+TF-IDF vectors. Prints accuracy or Spearman's correlation on the validation set: mean
+and standard deviation over seeds,
 which determine the labelled examples, the head, the random weights and the order.
 `--output` also writes the table as JSON and a plot.
 """
@@ -28,7 +30,7 @@ from keras_albert import AlbertClassifier, AlbertTextEmbedder
 MESSAGES = Path(__file__).parents[1] / "examples" / "data" / "support_messages.tsv"
 HELD_OUT_MESSAGES = 240
 HIGHEST_SIMILARITY = 5.0
-KINDS = ("pretrained", "random", "bag of words")
+KINDS = ("pretrained", "random", "linear", "linear, tuned", "bag of words")
 
 
 def read(path: Path, text: str, label: str) -> tuple[list[str], list[str]]:
@@ -50,13 +52,16 @@ def data_sets(messages: bool, sst2: Path | None):
         yield "SST-2", train, dev
 
 
-def accuracy(preset, load_weights, train, held_out, seed, steps, batch_size):
+def accuracy(preset, kind, train, held_out, seed, steps, batch_size):
     keras.utils.set_random_seed(seed)
     classifier = AlbertClassifier.from_preset(
-        preset, labels=tuple(sorted(set(train[1]))), load_weights=load_weights
+        preset, labels=tuple(sorted(set(train[1]))), load_weights=kind != "random"
     )
-    epochs = max(1, round(steps * batch_size / len(train[0])))
-    classifier.fit(*train, batch_size=batch_size, epochs=epochs, verbose=0)
+    if kind.startswith("linear"):
+        classifier.fit(*train, method="linear", verbose=0)
+    if kind != "linear":
+        epochs = max(1, round(steps * batch_size / len(train[0])))
+        classifier.fit(*train, batch_size=batch_size, epochs=epochs, verbose=0)
     return classifier.evaluate(*held_out, return_dict=True, verbose=0)["accuracy"]
 
 
@@ -135,6 +140,8 @@ def similarity_rows(arguments):
     rows[0]["bag of words"].append(correlation(first, second, held_out[1]))
     for seed in range(arguments.seeds):
         for kind in arguments.models:
+            if kind.startswith("linear"):
+                continue
             scores = similarity(
                 train,
                 held_out,
@@ -192,7 +199,11 @@ def main() -> None:
         "--few-only", action="store_true", help="nothing on all that is labelled"
     )
     parser.add_argument(
-        "--kinds", nargs="+", choices=KINDS, default=KINDS, help="what to compare"
+        "--kinds",
+        nargs="+",
+        choices=KINDS,
+        default=[kind for kind in KINDS if not kind.startswith("linear")],
+        help="what to compare",
     )
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--batch-size", type=int, default=32)
@@ -202,7 +213,7 @@ def main() -> None:
     )
     parser.add_argument("--output", type=Path, help="a directory for JSON and the plot")
     arguments = parser.parse_args()
-    arguments.models = [kind for kind in KINDS[:2] if kind in arguments.kinds]
+    arguments.models = [kind for kind in KINDS[:-1] if kind in arguments.kinds]
 
     results = []
     for name, train, held_out in data_sets(arguments.messages, arguments.sst2):
@@ -223,7 +234,7 @@ def main() -> None:
                     started = time.perf_counter()
                     value = accuracy(
                         arguments.preset,
-                        kind == "pretrained",
+                        kind,
                         part,
                         held_out,
                         seed,

@@ -19,6 +19,7 @@ PURPOSES = {
     "pretraining": "prepare, data, settings, run, devices",
     "training": "checkpoints, resumption",
     "compression": "smaller models",
+    "sklearn": "an estimator of scikit-learn",
     "conversion": "transformers, Google, KerasHub",
     "serving": "SavedModel, ONNX, LiteRT",
     "tasks": "models with a head; fit, predict, save",

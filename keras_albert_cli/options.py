@@ -116,6 +116,8 @@ task TASK (task): listed below
 --dev (path required): the validation file
 --output (path required): a new directory
 [training]
+--method (linear|finetune): with a preset, linear solves a head for classification or
+  regression on vectors of the frozen encoder, in seconds; by default finetune
 --recipe (recipe): with a preset: use the hyperparameters of the paper for this task
 --epochs (count): by default 3 or the recipe's
 --batch-size (batch_size): by default 32 or the recipe's
@@ -124,8 +126,8 @@ task TASK (task): listed below
 --seed (seed = 0):
 --lora RANK (count): with a preset: train low-rank updates of the encoder's matrices
   instead of these, besides biases, LayerNorms and the head
---difference (switch): with --lora: save only the difference from --preset, which is
-  then needed to load the result; by default all weights
+--difference (switch): with --lora or linear: save only the difference from --preset,
+  which is then needed to load the result; by default all weights
 --exits (switch): classification, regression: train a head after each layer, so that
   texts can leave early
 [data]
@@ -328,9 +330,20 @@ def _check_finetune(chosen: Mapping[str, Any]) -> None:
         raise ValueError("A recipe is for pretrained weights: pass --preset as well.")
     if chosen["lora"] is not None and chosen["preset"] is None:
         raise ValueError("LoRA is for pretrained weights: pass --preset as well.")
-    if chosen["difference"] and chosen["lora"] is None:
+    is_linear = chosen["method"] == "linear"
+    if chosen["difference"] and chosen["lora"] is None and not is_linear:
         raise ValueError("Without --lora, all weights differ: leave out --difference.")
-    if chosen["exits"] and chosen["task"] not in ("classification", "regression"):
+    is_classifier = chosen["task"] in ("classification", "regression")
+    if is_linear and (chosen["preset"] is None or not is_classifier):
+        raise ValueError(
+            "A linear head is solved for classification and regression, on the vectors "
+            "of a preset. Pass --preset, or leave out --method."
+        )
+    steps = ("recipe", "epochs", "learning_rate", "lora", "exits")
+    if is_linear and (given := [name for name in steps if chosen[name]]):
+        names = ", ".join(f"--{name.replace('_', '-')}" for name in given)
+        raise ValueError(f"A linear head is solved, without steps. Leave out {names}.")
+    if chosen["exits"] and not is_classifier:
         raise ValueError(
             f"A model for {chosen['task']} has no exits; those for classification and "
             "regression have. Leave out --exits."

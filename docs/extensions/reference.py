@@ -32,6 +32,7 @@ MODULES = {
         "Checkpoints of other libraries.",
     ),
     "keras_albert.compression": ("Compression", "Smaller models from trained ones."),
+    "keras_albert.sklearn": ("scikit-learn", "A classifier as an estimator."),
     "keras_albert.presets": ("Presets", "The names that `from_preset` knows."),
 }
 # What is neither a class nor a function, and so has no docstring.

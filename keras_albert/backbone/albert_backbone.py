@@ -8,10 +8,11 @@ from typing import Any, Self
 
 import keras
 import keras_hub
+import numpy as np
 
 from keras_albert.layers.attention import PackedRows, packed_rows, packing_inputs
 from keras_albert.layers.factorized_embedding import FactorizedEmbedding
-from keras_albert.layers.heads import masked_mean
+from keras_albert.layers.heads import PoolerInput, masked_mean
 from keras_albert.layers.randomness import albert_initializer, derive_seeds
 from keras_albert.layers.run_layers import get_activation, own_arguments
 from keras_albert.layers.shared_transformer_encoder import SharedTransformerEncoder
@@ -20,7 +21,7 @@ from keras_albert.presets.checkpoint_exports import CheckpointExports
 from keras_albert.presets.handles import BUILTIN_PRESETS
 from keras_albert.presets.preset_mixin import PresetMixin
 from keras_albert.presets.stored_weights import check_stored_weights
-from keras_albert.types import Activation, DType, ModelInputs, Tensor
+from keras_albert.types import Activation, DType, FloatArray, ModelInputs, Tensor
 from keras_albert.utils.arguments import check_positive, refuse_unknown
 from keras_albert.utils.keras_internals import (
     all_layers,
@@ -260,7 +261,7 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
             dtype=dtype,
             name="pooler",
         )
-        self.pooler_input = pooler_input
+        self.pooler_reads = PoolerInput(pooler_input, dtype=dtype, name="pooler_reads")
         self.pooler_activation = pooler_activation
 
         # === Functional model ===
@@ -456,8 +457,7 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
         """Run the layers, for the functional model or instead of it."""
         x, given = self._embed(inputs, training)
         x, first = self.encoder(x, return_cls=True, num_layers=num_layers, **given)
-        mask = inputs["padding_mask"]
-        pooled = first if self.pooler_input == "cls" else masked_mean(x, mask)
+        pooled = self.pooler_reads(x, first, inputs["padding_mask"])
         return {"sequence_output": x, "pooled_output": self.pooler(pooled)}
 
     def _embed(
@@ -477,6 +477,35 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
         inputs = select_inputs(self, inputs)
         spec: dict[str, keras.KerasTensor] = super().compute_output_spec(inputs)
         return spec
+
+    @property
+    def pooler_input(self) -> str:
+        """The vector that the pooler maps to `pooled_output`, "cls" or "mean"."""
+        return str(self.pooler_reads.mode)
+
+    def standardize_mean(self, mean: FloatArray, deviation: FloatArray) -> None:
+        """Replace the pooler: `pooled_output` is the mean of the tokens, standardized.
+
+        Functions that were compiled before, of all tasks on this backbone, are not
+        valid any more.
+
+        Args:
+            mean: Float array `(hidden_dim,)`, which is subtracted.
+            deviation: Float array `(hidden_dim,)`, which is divided by.
+
+        Raises:
+            ValueError: If the pooler is quantized, or has LoRA.
+        """
+        if self.pooler.quantization_mode or self.pooler.lora_enabled:
+            raise ValueError(
+                "The pooler is quantized or has LoRA, and cannot be replaced. Load the "
+                "preset again."
+            )
+        self.pooler_reads.mode = "mean"
+        self.pooler_activation = "linear"
+        self.pooler.activation = get_activation("linear")
+        self.pooler.kernel.assign(np.diag(1 / deviation))
+        self.pooler.bias.assign(-mean / deviation)
 
     @property
     def token_embedding(self) -> keras.layers.Layer:

@@ -41,7 +41,7 @@ from keras_albert.training.run_folder import (
     digest,
 )
 from keras_albert.types import Batch
-from keras_albert.utils.environment import versions
+from keras_albert.utils.environment import check_packages, versions
 
 # The model without a preset; trains in minutes on a CPU.
 SMALL: dict[str, Any] = {
@@ -196,6 +196,17 @@ def train_task(
     return recorder
 
 
+def solve_task(
+    task: Any, train: Dataset, dev: Dataset, arguments: argparse.Namespace
+) -> Row:
+    """Solve the head, and return the only row of the curve."""
+    size = arguments.batch_size
+    history = task.fit(train.x, train.y, size, method="linear")
+    found = task.evaluate(dev.x, dev.y, size, verbose=0, return_dict=True)
+    row = {name: values[0] for name, values in history.history.items()}
+    return {"epoch": 0} | row | {f"val_{name}": x for name, x in found.items()}
+
+
 _SAME_FILES = (
     "Start the same command on copies of the same files, with an output directory that "
     "all of them see."
@@ -207,6 +218,8 @@ _NOT_COMPARED = ("output", "train", "dev", *ON_CARD)
 
 def run(arguments: argparse.Namespace) -> None:
     """Run the command."""
+    if arguments.method == "linear":
+        check_packages("A linear head", "scikit-learn", "sklearn")
     # Before anything runs on the backend.
     devices = devices_of_processes()
     with resumable_run(arguments.output, devices.is_chief) as folder:
@@ -244,7 +257,10 @@ def _run(
         is_finished = folder.preset.exists()
         # The first process writes once all have looked.
         devices.barrier()
-        if not is_finished:
+        if not is_finished and arguments.method == "linear":
+            rows = [solve_task(task, train, dev, arguments)]
+            report = known.report(task, dev)
+        elif not is_finished:
             recorder = train_task(
                 *(known, task, train, dev, arguments),
                 *(folder, identity, checkpoint, console, devices),

@@ -170,9 +170,11 @@ def model_card(
         (key.replace("_", " "), f"{value:.4f}") for key, value in report.scores.items()
     ]
     pictures = [f"![{path.stem.replace('_', ' ')}]({path.name})" for path in plots]
+    chosen = ", of which the best epoch was chosen, so that new texts may fare worse:"
+    if settings["method"] == "linear":
+        chosen = ", which had no part in the training:"
     quality = [
-        f"On the dev file {code(settings['dev'])}, of which the best epoch was chosen, "
-        "so that new texts may fare worse:",
+        f"On the dev file {code(settings['dev'])}{chosen}",
         table_of(("metric", "value"), scores),
     ]
     if report.classes:

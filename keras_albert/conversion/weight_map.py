@@ -456,8 +456,9 @@ class WeightMapFormat(CheckpointFormat):
         if uses_pooler and pooler_input != "cls":
             raise ValueError(
                 f"The pooler of {self.name}'s ALBERT reads the vector of `[CLS]`. "
-                f"Received a model with pooler_input={pooler_input!r}. Load its preset "
-                'with `pooler_input="cls"`, fine-tune, and export that model.'
+                f"Received a model with pooler_input={pooler_input!r}, as in its "
+                "preset, or since its head was solved by `fit`. Load the preset with "
+                '`pooler_input="cls"`, fine-tune, and export that model.'
             )
         check_head_activation(model, self.name, self.head_activation)
         head = find_head(self.weight_map.heads, model)

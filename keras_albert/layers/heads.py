@@ -110,6 +110,28 @@ class MaskedPooling(keras.layers.Layer):
 
 
 @keras.saving.register_keras_serializable(package="keras_albert")
+class PoolerInput(keras.layers.Layer):
+    """The vector that a pooler reads; `mode`, "cls" or "mean", may be set later."""
+
+    def __init__(self, mode: str, **kwargs: Any) -> None:
+        arguments.refuse_unknown(type(self), kwargs)
+        super().__init__(**kwargs)
+        self.mode = mode
+
+    def call(self, sequence: Tensor, first: Tensor, padding_mask: Tensor) -> Tensor:
+        """Return the vector of `[CLS]`, or the mean of those of all tokens."""
+        return first if self.mode == "cls" else masked_mean(sequence, padding_mask)
+
+    def compute_output_spec(self, sequence: Tensor, first: Tensor, mask: Any) -> Any:
+        """Return the spec of the vector."""
+        return keras.KerasTensor(first.shape, first.dtype)
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the constructor's arguments."""
+        return {**super().get_config(), "mode": self.mode}
+
+
+@keras.saving.register_keras_serializable(package="keras_albert")
 class MaskedLMHead(keras.layers.Layer):
     """Score each token of the vocabulary, at masked positions or at all positions.
 

@@ -182,3 +182,31 @@ def test_a_loss_that_is_not_finite_saves_nothing(run, tmp_path):
         run("regression", *flags, "--epochs", 1, "--learning-rate", "1e30")
     assert not (output / "preset").exists()
     assert not (output / "report.json").exists()
+
+
+def test_a_linear_head(run, file, tmp_path, capsys):
+    run(*arguments(file, tmp_path / "first", epochs=1))
+    start = {"preset": tmp_path / "first" / "preset", "method": "linear"}
+    given = arguments(file, tmp_path / "linear", **start)
+    del given[(at := given.index("--epochs")) : at + 2]
+    capsys.readouterr()
+    run(*given, "--difference")
+    printed = capsys.readouterr().out
+    assert "method='linear': loss=" in printed
+    output = tmp_path / "linear"
+    report = json.loads((output / "report.json").read_text())
+    assert len(report["epochs"]) == 1
+    row = report["epochs"][0]
+    assert row["val_accuracy"] == pytest.approx(report["scores"]["accuracy"])
+    assert {"folds_accuracy", "C", "accuracy"} < row.keys()
+    assert (output / "learning_curve.png").is_file()
+    card = (output / "preset" / "README.md").read_text()
+    assert "which had no part in the training" in card
+    assert "- method: `linear`" in card
+    loaded = AlbertClassifier.from_preset(output / "preset")
+    found = loaded.evaluate(
+        [row[0] for row in ROWS], [row[1] for row in ROWS], verbose=0, return_dict=True
+    )
+    assert found["accuracy"] == pytest.approx(row["val_accuracy"])
+    with pytest.raises(ValueError, match="the run is finished"):
+        run(*given)

@@ -89,8 +89,10 @@ class NamedClasses:
     def match_metrics(self, metrics: Any) -> Any:
         """Let metrics by class read the outputs and targets; see `match_metrics`."""
         takes_numbers = self.target_dtype == "int32"
+        threshold = 0.5 if getattr(self, "is_multi_label", False) else None
         return match_metrics(
-            metrics, self.num_classes, takes_numbers, self.class_activation
+            *(metrics, self.num_classes, takes_numbers),
+            *(self.class_activation, threshold),
         )
 
     def set_class_names(self, names: tuple[str, ...]) -> None:
@@ -154,13 +156,17 @@ class RandomHead:
         ]
         self._checked: set[str] = set()
 
+    def is_random(self, layer: str | None = None) -> bool:
+        """Return whether the rows, or those of one layer, are as they were made."""
+        rows = [row[1:] for row in self._rows if layer in (None, row[0])]
+        return bool(rows) and all(_is_same(*row) for row in rows)
+
     def warn(self, task: "AlbertTask", method: str, layer: str | None = None) -> None:
         """Warn, once, in a method that returns what a random head made up."""
         if method in self._checked:
             return
         self._checked.add(method)
-        rows = [row[1:] for row in self._rows if layer in (None, row[0])]
-        if rows and all(_is_same(*row) for row in rows):
+        if self.is_random(layer):
             msg = (
                 f"The head of this {type(task).__name__} that `{method}` uses has "
                 "random weights, so the result means nothing: call `fit`, or load a "

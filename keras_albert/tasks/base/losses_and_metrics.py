@@ -27,6 +27,11 @@ _CROSSENTROPY = ("crossentropy", "ce")
 # Names of which Keras chooses a metric by the shape of targets.
 _BY_SHAPE = ("accuracy", "acc", *_CROSSENTROPY)
 
+# Scores with the names and the values of scikit-learn's, in `ClassScore`.
+_SCORES = ("f1", "precision", "recall", "mcc")
+# Of the curve between "auc" and its exact value, which would need all predictions.
+_THRESHOLDS = 1000
+
 # Metrics that compare a probability of each class with its target, 0 or 1.
 _BY_CLASS = {
     keras.metrics.AUC,
@@ -106,7 +111,7 @@ def check_metric_names(**metrics: Any) -> None:
         if isinstance(given, str):
             raise TypeError(f"`{argument}` is a list: pass [{given!r}].")
         for each in keras.tree.flatten(given):
-            if isinstance(each, str) and each not in _BY_SHAPE:
+            if isinstance(each, str) and each not in (*_BY_SHAPE, *_SCORES):
                 _check_name("metric", each, keras.metrics)
 
 
@@ -114,7 +119,7 @@ def _check_name(kind: str, name: str, module: Any) -> None:
     try:
         module.get(name)
     except ValueError:
-        near = get_close_matches(name, [*dir(module), *_BY_SHAPE], n=1)
+        near = get_close_matches(name, [*dir(module), *_BY_SHAPE, *_SCORES], n=1)
         remedy = (
             f"Did you mean {near[0]!r}?" if near else "Pass a function or an object."
         )
@@ -122,16 +127,23 @@ def _check_name(kind: str, name: str, module: Any) -> None:
 
 
 def match_metrics(
-    metrics: Any, num_classes: int, takes_numbers: bool, activation: str | None
+    metrics: Any,
+    num_classes: int,
+    takes_numbers: bool,
+    activation: str | None,
+    threshold: float | None = None,
 ) -> Any:
     """Let metrics by class read the outputs and targets of a classifier."""
-    arguments = (num_classes, takes_numbers, activation)
+    # `threshold` is that of several labels.
+    arguments = (num_classes, takes_numbers, activation, threshold)
     if isinstance(metrics, Mapping):
         return {k: match_metrics(part, *arguments) for k, part in metrics.items()}
     if isinstance(metrics, list | tuple):
         return [match_metrics(part, *arguments) for part in metrics]
     metric = metrics
-    if isinstance(metric, str):
+    if metric in (*_SCORES, "auc"):
+        metric = _named_metric(metric, num_classes, threshold)
+    elif isinstance(metric, str):
         # Keras would choose a cross-entropy of probabilities by shape.
         kind = {"softmax": "categorical"}.get(activation or "", "binary")
         name = f"{'sparse_categorical' if takes_numbers else kind}_crossentropy"
@@ -146,6 +158,97 @@ def match_metrics(
     # As Keras names it.
     name = metrics if isinstance(metrics, str) else metric.name
     return ClassMetric(metric, num_classes, one_hot, activation, name)
+
+
+def _named_metric(
+    name: str, num_classes: int, threshold: float | None
+) -> keras.metrics.Metric:
+    if num_classes == 1:
+        msg = f"{name!r} is a metric of classes, and this model returns scores."
+        raise ValueError(msg)
+    if name == "mcc" and threshold is not None:
+        raise ValueError(
+            "'mcc' compares one class of each text, and here a text may have several "
+            "labels. Leave it out."
+        )
+    if name == "auc":
+        # The mean over classes, each against the others.
+        return keras.metrics.AUC(
+            _THRESHOLDS, multi_label=True, num_labels=num_classes, name=name
+        )
+    return ClassScore(name, num_classes, threshold)
+
+
+@keras.saving.register_keras_serializable(package="keras_albert")
+class ClassScore(keras.metrics.Metric):
+    """Precision, recall, F1, as the mean over classes, or Matthews' correlation."""
+
+    # Values are those of scikit-learn (`average="macro"`), on all data: Keras has no
+    # Matthews' correlation, and compares probabilities with 0.5 for precision.
+
+    def __init__(
+        self,
+        score: str,
+        num_classes: int,
+        threshold: float | None = None,
+        name: str | None = None,
+    ) -> None:
+        super().__init__(name=name or score)
+        self.score = score
+        self.num_classes = num_classes
+        self.threshold = threshold
+        # True positives, predictions and targets of each class.
+        self.counts = self.add_weight((3, num_classes), initializer="zeros")
+
+    def update_state(
+        self, y_true: Any, y_pred: Any, sample_weight: Any = None
+    ) -> Tensor:
+        """Add rows of targets and probabilities, `(examples, num_classes)`."""
+        target, answer = self._flags(y_true), self._flags(y_pred)
+        rows = ops.stack([target * answer, answer, target])
+        if sample_weight is not None:
+            rows *= ops.expand_dims(ops.cast(sample_weight, rows.dtype), -1)
+        self.counts.assign_add(ops.sum(rows, axis=1))
+        return self.counts
+
+    def _flags(self, values: Any) -> Tensor:
+        if self.threshold is not None:
+            return ops.cast(values > self.threshold, "float32")
+        best = ops.argmax(values, axis=-1)
+        return ops.one_hot(best, self.num_classes, dtype="float32")
+
+    def result(self) -> Tensor:
+        """Return the score."""
+        right, answers, targets = ops.unstack(ops.convert_to_tensor(self.counts))
+        if self.score == "mcc":
+            total = ops.sum(targets)
+            covariance = ops.sum(right) * total - ops.sum(answers * targets)
+            spreads = [total**2 - ops.sum(x**2) for x in (answers, targets)]
+            spread = ops.sqrt(ops.relu(spreads[0])) * ops.sqrt(ops.relu(spreads[1]))
+            return ops.divide_no_nan(covariance, spread)
+        divisors = {
+            "precision": answers,
+            "recall": targets,
+            "f1": (answers + targets) / 2,
+        }
+        values = ops.divide_no_nan(right, divisors[self.score])
+        if self.threshold is not None:
+            return ops.mean(values)
+        # A class that no row has, and no answer, does not count.
+        occurs = ops.cast(answers + targets > 0, values.dtype)
+        return ops.divide_no_nan(ops.sum(values), ops.sum(occurs))
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the constructor's arguments."""
+        return {
+            "score": self.score,
+            "num_classes": self.num_classes,
+            "threshold": self.threshold,
+            "name": self.name,
+        }
+
+
+_BY_CLASS.add(ClassScore)
 
 
 @keras.saving.register_keras_serializable(package="keras_albert")

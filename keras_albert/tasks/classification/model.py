@@ -1,7 +1,7 @@
 """Classification and regression of texts and pairs of texts."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import keras
 import keras_hub
@@ -19,11 +19,26 @@ from keras_albert.tasks.classification.early_exit import (
     count_exits,
 )
 from keras_albert.tasks.classification.explain import Explanation, explain
+from keras_albert.tasks.classification.linear import (
+    FEW,
+    METHODS,
+    solve_head,
+    why_not_by_itself,
+)
 from keras_albert.tasks.classification.targets import target_kind
+from keras_albert.tasks.distribution.model_state import one_thread
+from keras_albert.tasks.inputs.datasets import is_dataset
 from keras_albert.tasks.inputs.labels import encode_class_weights
+from keras_albert.tasks.inputs.model_input import check_targets, unchanged_on_error
+from keras_albert.tasks.inputs.preprocessed_inputs import holds_ids
+from keras_albert.tasks.inputs.tables import Columns, RawData, read_table
 from keras_albert.text.tasks.classification import AlbertClassifierPreprocessor
 from keras_albert.types import Activation, FloatArray, Int64Array, Texts
-from keras_albert.utils.arguments import check_options, check_positive
+from keras_albert.utils.arguments import (
+    check_finite_and_positive,
+    check_options,
+    check_positive,
+)
 
 # Options of `predict` for the number of layers.
 _DEPTH = ("patience", "threshold", "tolerance", "num_layers")
@@ -87,6 +102,9 @@ class AlbertClassifier(
 
     # The program of `explain`.
     gradients: Any = None
+
+    # Whether the last `fit` solved the head.
+    is_solved = False
 
     def __init__(
         self,
@@ -210,6 +228,155 @@ class AlbertClassifier(
         if self.is_regression or self.is_multi_label:
             return super().encode_class_weight(class_weight)
         return encode_class_weights(class_weight, self.num_classes, self.labels)
+
+    def fit(
+        self,
+        x: Any = None,
+        y: Any = None,
+        batch_size: int | None = None,
+        epochs: int | None = None,
+        *,
+        method: Literal["linear", "finetune"] | None = None,
+        C: float | None = None,  # noqa: N803  (scikit-learn's name)
+        text: Any = None,
+        label: Any = None,
+        class_weight: Any = None,
+        sample_weight: Any = None,
+        **kwargs: Any,
+    ) -> keras.callbacks.History:
+        """Train all weights, or solve the head alone, in seconds.
+
+        With `method="linear"`, scikit-learn solves a logistic regression (for scores a
+        ridge regression) on vectors of the frozen encoder: on the `pooled_output` or
+        on the mean of the tokens, whichever is better in five folds of the texts; the
+        folds also choose `C`. The solution becomes the head, and the pooler passes on
+        the mean if that was better, so that other classifiers on this backbone need
+        training again. Vectors are kept on disk, in `KERAS_ALBERT_CACHE`, for the next
+        `fit` on the same texts and weights.
+
+        Args:
+            x: See `AlbertTask.fit`. For a linear head, texts or pairs in memory.
+            y: See `AlbertTask.fit`.
+            batch_size: int. Defaults to `None`, which means 32.
+            epochs: int. Defaults to `None`, which means 1.
+            method: string. `"linear"`; or `"finetune"`, `AlbertTask.fit`. Defaults to
+                `None`: linear if a new head of a pretrained model gets at most 500
+                labels, two of each class, and neither `compile` nor `fit` has other
+                arguments than data; else fine-tuning. A line says which, and why.
+            C: float. The inverse strength of the regularization of a linear head, whose
+                inputs are standardized. Defaults to `None`, the best in five folds.
+            text: See `AlbertTask.fit`. Defaults to `None`.
+            label: See `AlbertTask.fit`. Defaults to `None`.
+            class_weight: See `AlbertTask.fit`. Defaults to `None`.
+            sample_weight: See `AlbertTask.fit`. Defaults to `None`.
+            **kwargs: See `AlbertTask.fit`; for a linear head only `verbose`. With
+                `verbose=0` no line is printed.
+
+        Returns:
+            The `keras.callbacks.History`. That of a linear head has one row: `loss` and
+            `accuracy` (`rmse`) of the training data, `folds_accuracy` (`folds_rmse`) of
+            the folds, and `C`.
+
+        Raises:
+            ImportError: If a linear head is asked for and scikit-learn is missing.
+            TypeError: See `AlbertTask.fit`.
+            ValueError: See `AlbertTask.fit`; or if `method` is unknown; or if a linear
+                head is not possible: fewer than two texts of a class, `exits`, several
+                devices, texts that are not in memory, or options of training.
+
+        Example:
+            >>> from keras_albert import AlbertClassifier
+            >>> texts = ["a fine film", "good fun", "so boring", "a dull film"]
+            >>> labels = ["good", "good", "bad", "bad"]
+            >>> preset = "albert_small_en_uncased"
+            >>> classifier = AlbertClassifier.from_preset(preset, num_classes=2)
+            >>> history = classifier.fit(texts, labels, method="linear", verbose=0)
+            >>> classifier.classify("a dull book")["label"]
+            'bad'
+        """
+        verbose = kwargs.get("verbose", "auto")
+        given = kwargs | {"epochs": epochs, "verbose": None}
+        options = {name for name, value in given.items() if value is not None}
+        self._check_method(method, C, options)
+        if method == "linear":
+            data = self._read_all(x, y, sample_weight, Columns(text, label))
+            return self._solve(data, class_weight, batch_size, C, verbose)
+        is_open = method is None and not options and batch_size is None
+        if is_open and self.compiled and self.compiled_by_default:
+            why = why_not_by_itself(self, x, None)
+            if why is None:
+                data = self._read_all(x, y, sample_weight, Columns(text, label))
+                why = why_not_by_itself(self, x, data.y)
+                if why is None:
+                    why = f"there are at most {FEW:,} labels for a new head"
+                    return self._solve(data, class_weight, None, C, verbose, why)
+            if verbose != 0:
+                print(f"method='finetune', since {why}")
+        self.is_solved = False
+        return super().fit(
+            *(x, y, batch_size, 1 if epochs is None else epochs),
+            text=text,
+            label=label,
+            class_weight=class_weight,
+            sample_weight=sample_weight,
+            **kwargs,
+        )
+
+    def _check_method(self, method: Any, strength: Any, options: set[str]) -> None:
+        if method is not None and method not in METHODS:
+            msg = f"`method` is 'linear' or 'finetune'. Received: method={method!r}"
+            raise ValueError(msg)
+        if strength is not None:
+            check_finite_and_positive(C=strength)
+            if method != "linear":
+                msg = (
+                    "`C` is of a linear head. Pass `method='linear'`, or leave it out."
+                )
+                raise ValueError(msg)
+        if method == "linear" and options:
+            raise ValueError(
+                "A linear head is solved, without steps. Leave out: "
+                f"{', '.join(sorted(options))}."
+            )
+
+    def _read_all(
+        self, x: Any, y: Any, sample_weight: Any, columns: Columns
+    ) -> RawData:
+        """Read texts in memory, and encode their targets."""
+        with unchanged_on_error(self):
+            data = read_table(self, x, y, sample_weight, columns, None)
+            if is_dataset(data.x) or holds_ids(self, data.x):
+                raise ValueError(
+                    "A linear head is solved by texts in memory. Received: "
+                    f"x={type(data.x).__name__}. Pass lists, or `method='finetune'`."
+                )
+            check_targets(self, data.x, data.y, "training")
+            self.set_class_names(data.columns.class_names)
+            return data._replace(y=self.encode_targets(data.y), is_encoded=True)
+
+    def _solve(
+        self,
+        data: RawData,
+        class_weight: Any,
+        batch_size: int | None,
+        strength: float | None,
+        verbose: Any,
+        why: str | None = None,
+    ) -> keras.callbacks.History:
+        with one_thread(self):
+            if class_weight is not None:
+                class_weight = self._read_class_weight(class_weight, data.sample_weight)
+            results = solve_head(self, data, class_weight, batch_size, strength)
+        self.is_solved = True
+        if verbose != 0:
+            shown = ", ".join(f"{name}={x:.4g}" for name, x in results.items())
+            reason = "" if why is None else f", since {why}"
+            print(f"method='linear'{reason}: {shown}")
+        history = keras.callbacks.History()
+        history.epoch = [0]
+        history.history = {name: [value] for name, value in results.items()}
+        self.history = history
+        return history
 
     def classify(
         self,

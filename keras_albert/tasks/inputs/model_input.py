@@ -171,9 +171,10 @@ def unpack_validation(task: "AlbertTask", data: Any) -> tuple[Any, Any, Any]:
     return x, y, sample_weight
 
 
-def _check_targets(
+def check_targets(
     task: "AlbertTask", x: Any, y: Any, mode: Mode, names: list[str] | None = None
 ) -> None:
+    """Raise if targets are missing that a mode needs."""
     if y is not None or mode == "prediction":
         return
     if task.is_self_supervised and (task.ids_have_targets or not holds_ids(task, x)):
@@ -216,7 +217,7 @@ def preprocess_batch(
 def _encode(task: "AlbertTask", mode: Mode, data: RawData) -> tuple[Any, bool]:
     """Read and check texts or ids, once; return whether they were a batch, too."""
     x, y, weights, _, is_encoded = data
-    _check_targets(task, x, y, mode)
+    check_targets(task, x, y, mode)
     if not holds_ids(task, x):
         if weights is not None:
             weights = task.read_weights(weights)
@@ -288,7 +289,7 @@ def _unpack(
     parts: tuple[Any, Any, Any]
     if _is_batch_of_columns(task, element):
         parts = pick_columns(task, element, columns, mode != "prediction")
-        _check_targets(task, parts[0], parts[1], mode, column_names(element))
+        check_targets(task, parts[0], parts[1], mode, column_names(element))
         return parts
     if isinstance(element, list):
         element = _read_collated(element)
@@ -302,7 +303,7 @@ def _unpack(
         parts = task.preprocessor.split_element(element)
         return parts
     parts = keras.utils.unpack_x_y_sample_weight(element)
-    _check_targets(task, parts[0], parts[1], mode)
+    check_targets(task, parts[0], parts[1], mode)
     return parts
 
 

@@ -65,6 +65,13 @@ def test_poolers(pooler_input, tmp_path):
     assert_exported(task, tmp_path, "logits")
 
 
+def test_a_pooler_that_was_replaced(tmp_path):
+    task = with_random_weights(AlbertClassifier, 3)
+    width = task.backbone.hidden_dim
+    task.backbone.standardize_mean(np.linspace(-1, 1, width), np.linspace(1, 2, width))
+    assert_exported(task, tmp_path, "logits")
+
+
 def test_each_weight_is_stored_once(tmp_path):
     task = embedder(
         vocabulary_size=4000, num_layers=12, hidden_dim=256, intermediate_dim=1024

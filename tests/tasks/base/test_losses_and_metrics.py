@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import pytest
+import sklearn.metrics
 
 from keras_albert.tasks.base.losses_and_metrics import TokenAccuracy
 from tests.one_backend import on_one_backend_except
@@ -11,6 +12,8 @@ from tests.tasks.small_models import small_tagger, toy_tags
 pytestmark = on_one_backend_except(
     "test_binary_losses_are_of_each_class_or_score",
     "test_metrics_by_class[class]",
+    "test_names_are_scores_of_scikit_learn[class]",
+    "test_names_are_scores_of_scikit_learn[labels]",
     "test_metrics_by_class_of_a_tagger_ignore_padding",
     "test_token_accuracy_is_keras_own",
     "test_each_token_counts_alike_whatever_its_batch",
@@ -81,7 +84,7 @@ CLASS_METRICS = {
     "f1_score": lambda: METRICS.F1Score("macro", name="f1_score"),
     "auc": lambda: METRICS.AUC(name="auc"),
     "logit_auc": lambda: METRICS.AUC(from_logits=True, name="logit_auc"),
-    "precision": lambda: "precision",
+    "precision": lambda: METRICS.Precision(name="precision"),
     "recall": lambda: METRICS.Recall(class_id=1, name="recall"),
     "ce": lambda: METRICS.CategoricalCrossentropy(name="ce"),
 }
@@ -116,6 +119,57 @@ def test_metrics_by_class(make_classifier, toy, kind):
     np.testing.assert_allclose(found["weighted"], metric.result(), atol=1e-4)
 
 
+@pytest.mark.parametrize("kind", ["class", "names", "probabilities", "labels"])
+def test_names_are_scores_of_scikit_learn(make_classifier, toy, kind):
+    texts, random = toy[0][:60], np.random.default_rng(0)
+    numbers, weights = random.integers(0, 3, 60), random.integers(1, 5, 60)
+    names = ["f1", "precision", "recall", "auc"]
+    rows, y, options = np.eye(3)[numbers], numbers, {}
+    if kind == "labels":
+        y = rows = random.integers(0, 2, (60, 3))
+        options = {"activation": "sigmoid"}
+    else:
+        names.append("mcc")
+    if kind == "probabilities":
+        y = rows
+    if kind == "names":
+        y = np.array(["a", "b", "c"])[numbers]
+    model = make_classifier(3, **options)
+    loss = "categorical_crossentropy" if kind == "probabilities" else "auto"
+    model.compile(loss=loss, weighted_metrics=names, learning_rate=0.02)
+    history = model.fit(texts, y, epochs=2, batch_size=16, verbose=0)
+    assert set(names) < set(history.history)
+    found = model.evaluate(texts, y, sample_weight=weights, verbose=0, return_dict=True)
+    chances = model.probabilities(model.predict(texts, verbose=0))
+    answers = chances > 0.5 if kind == "labels" else chances.argmax(1)
+    true = rows if kind == "labels" else numbers
+    macro = {"average": "macro", "zero_division": 0, "sample_weight": weights}
+    expected = {
+        "f1": sklearn.metrics.f1_score(true, answers, **macro),
+        "precision": sklearn.metrics.precision_score(true, answers, **macro),
+        "recall": sklearn.metrics.recall_score(true, answers, **macro),
+        # With a thousand thresholds, what lies between two of them is a tie.
+        "auc": sklearn.metrics.roc_auc_score(
+            rows, np.ceil(chances * 999), sample_weight=weights
+        ),
+    }
+    if kind != "labels":
+        mcc = sklearn.metrics.matthews_corrcoef
+        expected["mcc"] = mcc(true, answers, sample_weight=weights)
+    for name, value in expected.items():
+        near = 1e-3 if name == "auc" else 1e-5
+        assert found[name] == pytest.approx(value, abs=near), name
+
+
+def test_names_that_are_not_of_the_outputs(make_classifier):
+    with pytest.raises(ValueError, match="'f1' is a metric of classes"):
+        make_classifier(1).compile(metrics=["f1"])
+    with pytest.raises(ValueError, match="a text may have several labels"):
+        make_classifier(activation="sigmoid").compile(metrics=["mcc"])
+    with pytest.raises(ValueError, match="Did you mean 'mcc'"):
+        make_classifier().compile(metrics=["mmcc"])
+
+
 def test_metrics_by_class_of_a_tagger_ignore_padding(toy_proto):
     tagger = small_tagger(toy_proto, labels=("B-place", "O"), scheme="BIO")
     words, tags = toy_tags(16)
@@ -129,7 +183,8 @@ def test_metrics_by_class_of_a_tagger_ignore_padding(toy_proto):
 
 def test_metrics_by_class_are_saved(make_classifier, toy, tmp_path):
     model = make_classifier()
-    model.compile(metrics=[METRICS.F1Score()], loss="sparse_categorical_crossentropy")
+    loss = "sparse_categorical_crossentropy"
+    model.compile(metrics=[METRICS.F1Score(), "mcc"], loss=loss)
     data = toy[0][:8], [0, 1] * 4
     model.fit(*data, verbose=0)
     model.save(tmp_path / "model.keras")

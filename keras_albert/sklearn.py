@@ -1,0 +1,168 @@
+"""A classifier of texts as an estimator of scikit-learn."""
+
+import os
+from typing import Any, Literal, Self
+
+import keras
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.multiclass import type_of_target
+from sklearn.utils.validation import check_is_fitted
+
+from keras_albert.tasks import AlbertClassifier
+from keras_albert.types import Texts
+
+__all__ = ["AlbertClassifierEstimator"]
+
+
+class AlbertClassifierEstimator(ClassifierMixin, BaseEstimator):
+    """An `AlbertClassifier` for `cross_val_score`, `GridSearchCV` and pipelines.
+
+    `X` are texts, or pairs of texts as a list of tuples; `y` are names or numbers of
+    classes, one for each text. The fitted model is `model_`, an `AlbertClassifier`
+    with all its methods. A fitted estimator can be pickled; it contains all weights.
+    With a linear head, folds and settings share the vectors on disk.
+
+    Source: [scikit-learn's conventions](
+    https://scikit-learn.org/stable/developers/develop.html).
+
+    Args:
+        preset: string or path. See `AlbertClassifier.from_preset`. Defaults to
+            `"albert_small_en_uncased"`.
+        method: string. `"linear"` or `"finetune"`; see `AlbertClassifier.fit`. Defaults
+            to `None`, by the number of labels.
+        C: float. The inverse strength of the regularization of a linear head. Defaults
+            to `None`, chosen by folds. Not read for `"finetune"`.
+        learning_rate: float. The highest rate of fine-tuning. Defaults to `None`,
+            automatic. Not read for `"linear"`.
+        epochs: int. Defaults to `None`, which means 1. Not read for `"linear"`.
+        batch_size: int. Defaults to `None`, which means 32.
+        random_state: int. The seed of all random numbers, which is set for the whole
+            program. Defaults to `None`, none is set.
+        verbose: int. See `keras.Model.fit`. Defaults to `0`.
+
+    Example:
+        >>> from sklearn.model_selection import cross_val_score
+        >>> from keras_albert.sklearn import AlbertClassifierEstimator
+        >>> texts = ["a fine film", "good fun", "so boring", "a dull film"] * 2
+        >>> labels = ["good", "good", "bad", "bad"] * 2
+        >>> estimator = AlbertClassifierEstimator(method="linear")
+        >>> cross_val_score(estimator, texts, labels, cv=2).mean()
+        np.float64(1.0)
+        >>> estimator.fit(texts, labels).predict(["how dull"])
+        array(['bad'], dtype='<U4')
+    """
+
+    def __init__(
+        self,
+        preset: str | os.PathLike[str] = "albert_small_en_uncased",
+        *,
+        method: Literal["linear", "finetune"] | None = None,
+        C: float | None = None,  # noqa: N803  (scikit-learn's name)
+        learning_rate: float | None = None,
+        epochs: int | None = None,
+        batch_size: int | None = None,
+        random_state: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.preset = preset
+        self.method = method
+        self.C = C
+        self.learning_rate = learning_rate
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(
+        self,
+        X: Texts,  # noqa: N803  (scikit-learn's name)
+        y: Any,
+        sample_weight: Any = None,
+    ) -> Self:
+        """Train a new model.
+
+        Args:
+            X: Texts or pairs.
+            y: One class for each.
+            sample_weight: One weight for each. Defaults to `None`.
+
+        Returns:
+            The estimator.
+
+        Raises:
+            ValueError: If there are fewer than two classes, or several for a text; see
+                `AlbertClassifier.fit`.
+        """
+        if (kind := type_of_target(y)) not in ("binary", "multiclass"):
+            raise ValueError(
+                f"`y` is one class for each text. Received: {kind} targets. For "
+                "scores, or several labels of a text, use `AlbertClassifier`."
+            )
+        classes, numbers = np.unique(np.asarray(y), return_inverse=True)
+        if len(classes) < 2:
+            msg = f"There is only 1 class, {classes[0]!r}: there is nothing to learn."
+            raise ValueError(msg)
+        if self.random_state is not None:
+            keras.utils.set_random_seed(self.random_state)
+        names = [str(each) for each in classes]
+        model = AlbertClassifier.from_preset(self.preset, labels=names)
+        if self.learning_rate is not None and self.method != "linear":
+            model.compile(learning_rate=self.learning_rate)
+        model.fit(
+            *(_as_rows(X), [names[number] for number in numbers]),
+            batch_size=self.batch_size,
+            epochs=None if self.method == "linear" else self.epochs,
+            method=self.method,
+            C=None if self.method == "finetune" else self.C,
+            sample_weight=sample_weight,
+            verbose=self.verbose,
+        )
+        self.classes_, self.model_ = classes, model
+        return self
+
+    def predict_proba(
+        self,
+        X: Texts,  # noqa: N803  (scikit-learn's name)
+    ) -> npt.NDArray[Any]:
+        """Return the probability of each class.
+
+        Args:
+            X: Texts or pairs.
+
+        Returns:
+            An array `(texts, classes)`, in the order of `classes_`.
+        """
+        check_is_fitted(self)
+        outputs = self.model_.predict(_as_rows(X), self.batch_size, verbose=0)
+        return self.model_.probabilities(outputs)
+
+    def predict(
+        self,
+        X: Texts,  # noqa: N803  (scikit-learn's name)
+    ) -> npt.NDArray[Any]:
+        """Return the most likely class of each text.
+
+        Args:
+            X: Texts or pairs.
+
+        Returns:
+            An array `(texts,)` of elements of `classes_`.
+        """
+        best = self.predict_proba(X).argmax(axis=-1)
+        found: npt.NDArray[Any] = self.classes_[best]
+        return found
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.string = True
+        tags.input_tags.two_d_array = False
+        tags.no_validation = True
+        return tags
+
+
+def _as_rows(texts: Any) -> Any:
+    """Return the rows of a pipeline, of which those with one column are texts."""
+    shape: Any = getattr(texts, "shape", ())
+    return np.asarray(texts)[:, 0] if len(shape) == 2 and shape[1] == 1 else texts

@@ -1,0 +1,319 @@
+"""A linear head on the vectors of the frozen encoder, solved by scikit-learn."""
+
+import hashlib
+import json
+from collections.abc import Iterator
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import keras
+import numpy as np
+import numpy.typing as npt
+from keras import ops
+
+from keras_albert.layers.heads import masked_mean
+from keras_albert.tasks.base.outputs import predict_all
+from keras_albert.tasks.base.predict_function import compile_function
+from keras_albert.tasks.classification.targets import TargetKind, target_kind
+from keras_albert.tasks.distribution.processes import num_processes
+from keras_albert.tasks.inputs.batch_padding import num_parts
+from keras_albert.tasks.inputs.datasets import is_dataset
+from keras_albert.tasks.inputs.preprocessed_inputs import holds_ids
+from keras_albert.tasks.inputs.tables import RawData
+from keras_albert.text.packing import check_counts
+from keras_albert.types import FloatArray
+from keras_albert.utils.environment import check_packages
+from keras_albert.utils.keras_internals import all_layers
+from keras_albert.utils.vector_cache import VectorCache, vector_cache_path
+
+if TYPE_CHECKING:
+    from keras_albert.tasks.classification.model import AlbertClassifier
+
+Array = npt.NDArray[Any]
+
+METHODS = ("linear", "finetune")
+
+# Up to how many labels a head is solved if no method is named.
+FEW = 500
+
+_FOLDS = 5
+# The inverse strengths of regularization that are tried, for standardized vectors.
+_STRENGTHS = np.logspace(-4, 1, 11)
+# What belongs to the pooler, on which the vectors in the cache do not depend.
+_OF_POOLER = ("pooler_input", "pooler_activation", "name")
+
+
+class Solution(NamedTuple):
+    """A head `(width, outputs)` on standardized vectors, and its scores on folds."""
+
+    kernel: FloatArray
+    bias: FloatArray
+    strengths: list[float]
+    # The higher the better, and the metric of the task.
+    score: float
+    metric: float
+
+
+def why_not_linear(classifier: "AlbertClassifier", x: Any) -> str | None:
+    """Return what keeps a classifier, or its input, from a solved head, if anything."""
+    kind, are_logits = target_kind(classifier), classifier.outputs_are_logits
+    learns_sets_or_scores = classifier.is_multi_label or classifier.is_regression
+    is_shared = classifier.strategy is not None or num_parts() > 1
+    in_memory = not (is_dataset(x) or holds_ids(classifier, x))
+    return _first_of(
+        {
+            "the model has a head after each layer": bool(classifier.exits),
+            "the model is on several devices": is_shared or num_processes() > 1,
+            "the loss learns probabilities": not (
+                kind.is_class or learns_sets_or_scores
+            ),
+            "the outputs have an activation that is not linear": are_logits is None
+            or (classifier.is_regression and not are_logits),
+            "the texts are not in memory": not in_memory
+            or classifier.preprocessor is None,
+        }
+    )
+
+
+def why_not_by_itself(
+    classifier: "AlbertClassifier", x: Any, y: Array | None
+) -> str | None:
+    """Return why a head is not solved unless that is asked for, if anything."""
+    is_new = classifier.is_solved or classifier.random_head.is_random()
+    layers, count = all_layers(classifier), 0 if y is None else len(y)
+    why = why_not_linear(classifier, x) or _first_of(
+        {
+            "scikit-learn is not installed": find_spec("sklearn") is None,
+            "the weights are random": not classifier.backbone.pretrained,
+            "the head was trained": not is_new,
+            "the model has LoRA": any(
+                getattr(layer, "lora_enabled", False) for layer in layers
+            ),
+            f"there are {count:,} labels": count > FEW,
+        }
+    )
+    return why if why is not None or y is None else _lacking(classifier, y)
+
+
+def _first_of(reasons: dict[str, bool]) -> str | None:
+    return next((why for why, holds in reasons.items() if holds), None)
+
+
+def _lacking(classifier: "AlbertClassifier", y: Array) -> str | None:
+    """Return of what there are too few targets for folds, if anything."""
+    if classifier.is_regression:
+        return "there is 1 text, and folds need 2" if len(y) < 2 else None
+    for name, column in _labels(classifier, y):
+        if not 2 <= (count := int(column.sum())) <= len(y) - 2:
+            return (
+                f"{count} of {len(y)} texts have the label {name!r}, where folds need "
+                "2 with it and 2 without"
+            )
+    return None
+
+
+def _labels(classifier: "AlbertClassifier", y: Array) -> Iterator[tuple[str, Array]]:
+    """Yield each class, and whether a text has it."""
+    for number, name in enumerate(classifier.class_names):
+        yield name, (y[:, number] if y.ndim > 1 else y == number).astype(int)
+
+
+def solve_head(
+    classifier: "AlbertClassifier",
+    data: RawData,
+    class_weight: dict[int, float] | None,
+    batch_size: int | None,
+    strength: float | None,
+) -> dict[str, float]:
+    """Solve the head of a classifier, and return the results of the training."""
+    check_packages("A linear head", "scikit-learn", "sklearn")
+    from sklearn.preprocessing import StandardScaler  # noqa: PLC0415  (an extra)
+
+    if (why := why_not_linear(classifier, data.x)) is not None:
+        raise ValueError(f"`method='linear'` is not possible: {why}. Fine-tune it.")
+    y, weights = data.y, data.sample_weight
+    if weights is not None:
+        weights = np.asarray(classifier.read_weights(weights))
+    columns, batched = classifier.require_preprocessor("fit").columns(data.x)
+    if not batched:
+        raise ValueError("Pass a list of texts. Received: a single one.")
+    check_counts(len(columns[0]), y, weights)
+    if (why := _lacking(classifier, y)) is not None:
+        raise ValueError(
+            f"A linear head is chosen by cross-validation, and {why}. Label more "
+            "texts, leave the class out, or pass `method='finetune'`."
+        )
+    if class_weight is not None:
+        weights = np.array([class_weight[number] for number in y.tolist()])
+    first, mean = np.split(read_vectors(classifier, data.x, batch_size), 2, axis=-1)
+    pooler = classifier.backbone.pooler
+    candidates = {"pooled output": pool(classifier, first, mean)}
+    if not (pooler.quantization_mode or pooler.lora_enabled):
+        candidates = {"mean of the tokens": mean} | candidates
+    found: dict[str, tuple[Any, Solution]] = {}
+    for name, vectors in candidates.items():
+        if not np.isfinite(vectors).all():
+            raise ValueError(
+                "The vectors of the texts are NaN: the model has diverged in training, "
+                "or was loaded from weights that had. Load another preset."
+            )
+        scaler = StandardScaler().fit(vectors)
+        given = scaler.transform(vectors), y, weights, strength
+        found[name] = scaler, _solve(classifier, *given)
+    # The first of equals.
+    name = max(found, key=lambda name: found[name][1].score)
+    scaler, solution = found[name]
+    _write(classifier, scaler, solution, replaces=name == "mean of the tokens")
+    outputs = scaler.transform(candidates[name]) @ solution.kernel + solution.bias
+    results = _results(classifier, y, outputs.astype("float32"))
+    metric = list(results)[-1]
+    return results | {
+        f"folds_{metric}": solution.metric,
+        "C": float(np.median(solution.strengths)),
+    }
+
+
+def pool(
+    classifier: "AlbertClassifier", first: FloatArray, mean: FloatArray
+) -> FloatArray:
+    """Return the `pooled_output` for the vectors that a pooler may read."""
+    backbone = classifier.backbone
+    reads = mean if backbone.pooler_input == "mean" else first
+    pooled = backbone.pooler(ops.convert_to_tensor(reads))
+    return np.asarray(ops.convert_to_numpy(ops.stop_gradient(pooled)), np.float32)
+
+
+def _solve(
+    classifier: "AlbertClassifier", x: FloatArray, y: Array, weights: Any, strength: Any
+) -> Solution:
+    from sklearn.linear_model import (  # noqa: PLC0415  (an extra)
+        LogisticRegression,
+        Ridge,
+    )
+    from sklearn.model_selection import (  # noqa: PLC0415
+        GridSearchCV,
+        KFold,
+        StratifiedKFold,
+    )
+
+    strengths = _STRENGTHS if strength is None else np.array([strength])
+
+    def search(y: Array) -> Any:
+        is_score = classifier.is_regression
+        least = len(y) if is_score else int(np.unique(y, return_counts=True)[1].min())
+        folds = KFold if is_score else StratifiedKFold
+        error = "neg_mean_squared_error" if is_score else "neg_log_loss"
+        found = GridSearchCV(
+            Ridge() if is_score else LogisticRegression(max_iter=1000),
+            {"alpha": 1 / strengths} if is_score else {"C": strengths},
+            scoring={"error": error} | ({} if is_score else {"accuracy": "accuracy"}),
+            refit="error",
+            cv=folds(min(_FOLDS, least), shuffle=True, random_state=0),
+        )
+        found.fit(x, y, sample_weight=weights)
+        return found
+
+    if classifier.is_multi_label:
+        found = [search(column) for _, column in _labels(classifier, y)]
+    else:
+        found = [search(y[:, 0] if classifier.is_regression else y)]
+    kernel = np.concatenate([np.atleast_2d(f.best_estimator_.coef_) for f in found]).T
+    bias = np.concatenate([np.atleast_1d(f.best_estimator_.intercept_) for f in found])
+    if kernel.shape[1] == 1 and classifier.num_classes == 2:
+        # The logits of two classes have the difference of one.
+        kernel, bias = kernel * [-0.5, 0.5], bias * [-0.5, 0.5]
+    score = float(np.mean([each.best_score_ for each in found]))
+    if classifier.is_regression:
+        used, metric = [1 / found[0].best_params_["alpha"]], float(np.sqrt(-score))
+    else:
+        used = [each.best_params_["C"] for each in found]
+        means = [f.cv_results_["mean_test_accuracy"][f.best_index_] for f in found]
+        metric = float(np.mean(means))
+    return Solution(kernel, bias, used, score, metric)
+
+
+def _write(
+    classifier: "AlbertClassifier", scaler: Any, solution: Solution, replaces: bool
+) -> None:
+    """Write a solution into the head, and the vectors that it reads into the pooler."""
+    kernel, bias = solution.kernel, solution.bias
+    if replaces:
+        classifier.backbone.standardize_mean(scaler.mean_, scaler.scale_)
+    else:
+        kernel = kernel / scaler.scale_[:, None]
+        bias = bias - scaler.mean_ @ kernel
+    classifier.output_dense.kernel.assign(kernel)
+    classifier.output_dense.bias.assign(bias)
+    # They may have been compiled with another pooler.
+    classifier.train_function = classifier.test_function = None
+    classifier.predict_function = classifier.gradients = None
+
+
+def _results(
+    classifier: "AlbertClassifier", y: Array, outputs: FloatArray
+) -> dict[str, float]:
+    """Return the loss and the metric of the training data, as `fit` names them."""
+    kind: TargetKind = target_kind(classifier)
+    outputs = classifier.activation(ops.convert_to_tensor(outputs))
+    loss = kind.loss(classifier.returns_logits)(y, outputs)
+    metric = kind.metric()
+    metric.update_state(y, outputs)
+    return {"loss": float(loss), metric.name: float(metric.result())}
+
+
+def read_vectors(
+    classifier: "AlbertClassifier", x: Any, batch_size: int | None = None
+) -> FloatArray:
+    """Return the vector of `[CLS]` and the mean of the tokens, side by side, cached."""
+    predict = classifier.batch_outputs.current_function()
+    if not hasattr(predict, "read_vectors"):
+        predict.read_vectors = compile_function(classifier, _reader(classifier))
+    cache, model = VectorCache(vector_cache_path()), _digest(classifier)
+
+    def run_batch(ids: dict[str, Any]) -> FloatArray:
+        keys = list(_keys(model, ids))
+        found = cache.read(keys)
+        if len(found) < len(set(keys)):
+            # All rows, so that JAX compiles for few shapes.
+            tensors = {name: ops.convert_to_tensor(row) for name, row in ids.items()}
+            vectors = ops.convert_to_numpy(predict.read_vectors(tensors))
+            found = dict(zip(keys, vectors.astype("float32"), strict=True))
+            if np.isfinite(vectors).all():
+                cache.write(found)
+        return np.stack([found[key] for key in keys])
+
+    vectors: FloatArray = predict_all(classifier, x, batch_size, run_batch, verbose=0)
+    return vectors
+
+
+def _reader(classifier: "AlbertClassifier") -> Any:
+    def read(ids: dict[str, Any]) -> Any:
+        backbone = classifier.backbone
+        x = backbone(ids, training=False)["sequence_output"]
+        first = x[:, backbone.cls_token_index]
+        both = ops.concatenate([first, masked_mean(x, ids["padding_mask"])], axis=-1)
+        return ops.cast(both, "float32")
+
+    return read
+
+
+def _digest(classifier: "AlbertClassifier") -> bytes:
+    """Return a digest of what vectors depend on besides ids: not on the pooler."""
+    backbone = classifier.backbone
+    config = {k: v for k, v in backbone.get_config().items() if k not in _OF_POOLER}
+    about = json.dumps([config, keras.config.backend()], sort_keys=True, default=str)
+    digest = hashlib.blake2b(about.encode(), digest_size=16)
+    pooler = {id(weight) for weight in backbone.pooler.weights}
+    for weight in backbone.weights:
+        if id(weight) not in pooler:
+            array = ops.convert_to_numpy(weight)
+            digest.update(np.ascontiguousarray(array).view(np.uint8).data)
+    return digest.digest()
+
+
+def _keys(model: bytes, ids: dict[str, Any]) -> Iterator[bytes]:
+    """Yield a digest of each row of ids, without its padding."""
+    parts = (ids["token_ids"], ids["segment_ids"], ids["padding_mask"])
+    for tokens, segments, mask in zip(*map(np.asarray, parts), strict=True):
+        row = np.stack([tokens, segments])[:, mask > 0].astype("int32")
+        yield hashlib.blake2b(row.tobytes(), key=model, digest_size=16).digest()
