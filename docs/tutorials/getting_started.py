@@ -95,7 +95,7 @@ for answer in masked_lm.fill_mask("He opened the [MASK] and went into the house.
 
 """
 A larger preset, such as `albert_base_en_uncased`, is loaded with the same line, and is
-downloaded first; [checkpoints](../checkpoints.md#which-preset-to-use) compares all
+downloaded first; [choosing a model](../choosing_a_model.md) compares all
 sizes.
 
 ## The data
