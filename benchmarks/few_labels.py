@@ -5,7 +5,8 @@
 
 Classification: the same model, tokenizer, steps and batches with `from_preset(...)` and
 `from_preset(..., load_weights=False)`, compared to logistic regression on TF-IDF of
-words (1 and 2) and characters (2 to 5). Similarity: the cosine of two embeddings,
+words (1 and 2) and characters (2 to 5), and on the vectors of the encoder, which is not
+trained ("frozen"). Similarity: the cosine of two embeddings,
 before and after training, compared to the cosine of the TF-IDF vectors. Prints accuracy
 or Spearman's correlation on the validation set: mean and standard deviation over seeds,
 which determine the labelled examples, the head, the random weights and the order.
@@ -28,7 +29,7 @@ from keras_albert import AlbertClassifier, AlbertTextEmbedder
 MESSAGES = Path(__file__).parents[1] / "examples" / "data" / "support_messages.tsv"
 HELD_OUT_MESSAGES = 240
 HIGHEST_SIMILARITY = 5.0
-KINDS = ("pretrained", "random", "bag of words")
+KINDS = ("pretrained", "random", "frozen", "bag of words")
 
 
 def read(path: Path, text: str, label: str) -> tuple[list[str], list[str]]:
@@ -58,6 +59,27 @@ def accuracy(preset, load_weights, train, held_out, seed, steps, batch_size):
     epochs = max(1, round(steps * batch_size / len(train[0])))
     classifier.fit(*train, batch_size=batch_size, epochs=epochs, verbose=0)
     return classifier.evaluate(*held_out, return_dict=True, verbose=0)["accuracy"]
+
+
+def frozen_scorer(preset):
+    """Return a function that scores logistic regression on vectors of the encoder."""
+    from sklearn.linear_model import LogisticRegression
+
+    embedder = AlbertTextEmbedder.from_preset(preset)
+    vectors = {}  # of texts, which several seeds draw
+
+    def rows(texts):
+        new = sorted({text for text in texts if text not in vectors})
+        if new:
+            vectors.update(zip(new, embedder.embed(new, batch_size=64), strict=True))
+        return np.stack([vectors[text] for text in texts])
+
+    def score(train, held_out):
+        classifier = LogisticRegression(C=10, max_iter=2000)
+        classifier.fit(rows(train[0]), train[1])
+        return float(classifier.score(rows(held_out[0]), held_out[1]))
+
+    return score
 
 
 def bag_of_words(texts):
@@ -205,6 +227,7 @@ def main() -> None:
     arguments.models = [kind for kind in KINDS[:2] if kind in arguments.kinds]
 
     results = []
+    frozen = frozen_scorer(arguments.preset)
     for name, train, held_out in data_sets(arguments.messages, arguments.sst2):
         whole = len(train[0])
         counts = {n for n in arguments.counts if n < whole}
@@ -219,6 +242,8 @@ def main() -> None:
                 part = [[column[i] for i in chosen] for column in train]
                 if "bag of words" in arguments.kinds:
                     row["bag of words"].append(bag_of_words_accuracy(part, held_out))
+                if "frozen" in arguments.kinds:
+                    row["frozen"].append(frozen(part, held_out))
                 for kind in arguments.models:
                     started = time.perf_counter()
                     value = accuracy(

@@ -30,6 +30,7 @@ extensions = [
     "sphinx_autodoc_typehints",
     "sphinx_copybutton",
     "sphinx_design",
+    "extensions.charts",
     "extensions.docstrings",
     "extensions.links",
     "extensions.reference",
@@ -67,6 +68,7 @@ napoleon_numpy_docstring = False
 always_use_bars_union = True
 typehints_defaults = None
 typehints_document_rtype = True
+typehints_document_rtype_none = False
 typehints_use_rtype = False
 # Written by `inventories/write.py`: nothing is fetched.
 _INVENTORIES = {
