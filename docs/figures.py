@@ -20,7 +20,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "docs" / "results"
-PAGES = ("docs/results.md", "docs/speed.md")
+PAGES = ("README.md", "docs/index.md", "docs/results.md", "docs/speed.md")
 THEMES = {
     "light": {"text": "#323b45", "grid": "#d8dee4"},
     "dark": {"text": "#ced6dd", "grid": "#48525c"},
@@ -58,8 +58,9 @@ def as_text(score: dict[str, Any], unit: str) -> str:
         form = "{:.1f}%".format
     text = form(score["value"])
     if score.get("deviation"):
-        text += f" ± {form(score['deviation'])}"
-    return f"{text} †" if score.get("published") else text
+        # No-break spaces, or narrow columns take three lines.
+        text += f"\u00a0±\u00a0{form(score['deviation'])}"
+    return text
 
 
 def number(value: float) -> str:
@@ -76,6 +77,14 @@ def ratio_text(ratio: list[float]) -> str:
 # === Tables ===
 
 
+def _scores(measure: str) -> dict[str, dict[str, Any]]:
+    return {
+        score["model"]: score
+        for score in read("models")["scores"]
+        if score["measure"] == measure
+    }
+
+
 def _table(head: list[str], rows: list[list[str]]) -> str:
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
@@ -84,16 +93,31 @@ def _table(head: list[str], rows: list[list[str]]) -> str:
 def models_table() -> str:
     """Return the scores of all models: a row for each measure."""
     found = read("models")
+    measured = [model for model in found["models"] if "published" not in model]
+    names = {model["id"]: model["name"] for model in found["models"]}
     rows = []
     for measure in found["measures"]:
-        scores = {
-            score["model"]: as_text(score, measure["unit"])
-            for score in found["scores"]
-            if score["measure"] == measure["id"]
+        texts = {
+            model: as_text(score, measure["unit"])
+            for model, score in _scores(measure["id"]).items()
         }
-        cells = [scores.get(model["id"], "") for model in found["models"]]
-        rows.append([measure["name"], *cells])
-    return _table(["", *(model["name"] for model in found["models"])], rows)
+        cells = [texts.pop(model["id"], "") for model in measured]
+        others = "; ".join(f"{names[model]} {text}" for model, text in texts.items())
+        rows.append([measure["name"], *cells, others])
+    return _table(["", *(model["name"] for model in measured), "published"], rows)
+
+
+def messages_table() -> str:
+    """Return the accuracy on the quickstart's messages, the baseline first."""
+    found = read("models")
+    names = {model["id"]: model.get("about", "") for model in found["models"]}
+    rows = []
+    for model in ("tfidf", "frozen", "small"):
+        cells = [
+            _scores(measure)[model] for measure in ("messages_100", "messages_960")
+        ]
+        rows.append([names[model], *(as_text(cell, "%") for cell in cells)])
+    return _table(["", "100 labels", "960 labels"], rows)
 
 
 def ready_table() -> str:
@@ -146,6 +170,7 @@ def speed_table() -> str:
 
 
 TABLES = {
+    "messages": messages_table,
     "models": models_table,
     "ready": ready_table,
     "sources": sources_table,
@@ -165,14 +190,6 @@ def fill_in(text: str) -> str:
 
 
 # === Charts ===
-
-
-def _scores(measure: str) -> dict[str, dict[str, Any]]:
-    return {
-        score["model"]: score
-        for score in read("models")["scores"]
-        if score["measure"] == measure
-    }
 
 
 def draw_quality(pyplot: Any, theme: dict[str, str]) -> Any:

@@ -42,6 +42,23 @@ _DATA = {
     "RECIPE_NAMES": "The names of the recipes.",
     "TRANSFORMERS": "The format of transformers.",
 }
+# What Keras calls, and what tasks are made of: not for those who use a task.
+_INTERNAL = """
+    build compute_output_shape compute_output_spec get_config from_config
+    save_own_variables load_own_variables save_assets load_assets make_train_function
+    make_test_function make_predict_function train_step test_step predict_step
+    get_compile_config compile_from_config compute_loss compute_metrics
+    get_metrics_result update_step default_loss default_metrics
+    default_weighted_metrics match_metrics encode_targets encode_class_weight
+    encode_id_targets encode_token_targets read_ids check_id_targets learn_from_targets
+    learn_labels set_class_names require_preprocessor read_weights read_documents
+    merge_windows check_compiled check_scope variable_scope save_task_weights
+    load_task_weights preprocess_samples token_scores columns text_columns
+    choice_columns word_columns segment_pairs question_contexts tokenize_columns
+    encode_for split_element padded_length call_in_graph mask_slots set_proto group_of
+    check_depth run_number run_numbers layer_weights group_blocks run_virtual_layer
+    outputs_are_logits is_self_supervised metrics_need_weights
+"""
 # It has no `__all__`: its public names.
 _RECIPES = ("RECIPE_NAMES", "Recipe", "recipe")
 
@@ -72,6 +89,8 @@ def members(cls: type) -> list[str]:
 
     Those of Keras and KerasHub are left out: their own pages describe them.
     """
+    is_layer = cls.__module__.startswith("keras_albert.layers")
+    internal = {*_INTERNAL.split(), *([] if is_layer else ["call"])}
     found: dict[str, None] = {}
     for base in inspect.getmro(cls):
         if not base.__module__.startswith("keras_albert"):
@@ -80,7 +99,7 @@ def members(cls: type) -> list[str]:
             is_documented = bool(inspect.getdoc(value)) and (
                 inspect.isroutine(value) or isinstance(value, property)
             )
-            if not name.startswith("_") and is_documented:
+            if not name.startswith("_") and name not in internal and is_documented:
                 found.setdefault(name)
     return list(found)
 

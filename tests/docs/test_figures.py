@@ -55,7 +55,7 @@ def test_sentences_cite_the_scores_of_the_file():
     for cited in MODELS["cited"]:
         score = scores[cited["measure"], cited["model"]]
         text = figures.as_text(score, measures[cited["measure"]]["unit"])
-        assert text.partition(" ")[0] in page(cited["page"]), cited
+        assert text.split()[0] in page(cited["page"]), cited
 
 
 def section(text, anchor):
