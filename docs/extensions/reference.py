@@ -8,6 +8,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from extensions.docstrings import to_restructured_text
+
 # Each module with the title of its page and what it is for.
 MODULES = {
     "keras_albert": ("keras_albert", "Models, preprocessors and the tokenizer."),
@@ -59,6 +61,8 @@ _INTERNAL = """
     check_depth run_number run_numbers layer_weights group_blocks run_virtual_layer
     outputs_are_logits is_self_supervised metrics_need_weights
 """
+# A page with fewer needs no table of them.
+_FEW_METHODS = 4
 # It has no `__all__`: its public names.
 _RECIPES = ("RECIPE_NAMES", "Recipe", "recipe")
 
@@ -113,8 +117,10 @@ def _page(path: str, aliases: list[str]) -> Iterator[str]:
         also = ", ".join(f"``{alias}``" for alias in aliases)
         yield from (f"Also: {also}.", "")
     if inspect.isclass(value):
+        names = members(value)
+        yield from _method_table(path, value, names)
         yield f".. autoclass:: {path}"
-        if names := members(value):
+        if names:
             yield f"   :members: {', '.join(names)}"
             yield "   :member-order: bysource"
     elif inspect.isroutine(value):
@@ -124,6 +130,24 @@ def _page(path: str, aliases: list[str]) -> Iterator[str]:
         if type(value).__module__ == "builtins":
             yield f"   :type: {type(value).__name__}"
         yield from ("", f"   {_DATA[name]}")
+    yield ""
+
+
+def _method_table(path: str, cls: type, names: list[str]) -> Iterator[str]:
+    """Yield a table of methods with their summaries, above the details."""
+    methods = [
+        name
+        for name in names
+        if not isinstance(inspect.getattr_static(cls, name), property)
+    ]
+    if len(methods) < _FEW_METHODS:
+        return
+    yield from (".. list-table::", "   :widths: 30 70", "")
+    for name in methods:
+        text = inspect.getdoc(getattr(cls, name)) or ""
+        summary = " ".join(text.split("\n\n")[0].split())
+        yield f"   * - :py:meth:`~{path}.{name}`"
+        yield f"     - {to_restructured_text(summary)}"
     yield ""
 
 
