@@ -58,6 +58,18 @@ def test_sentences_cite_the_scores_of_the_file():
         assert text.split()[0] in page(cited["page"]), cited
 
 
+def test_sentences_cite_the_cards():
+    squad = "albert_small_en_uncased_squad"
+    text = page("docs/tasks/question_answering.md")
+    assert f"F1 {figures.card_value(squad, 'f1'):.1f}" in text
+    assert f"finds {figures.card_value(squad, 'exact match'):.0f}% of" in text
+    (test_f1,) = re.findall(
+        r"On the test set its F1 is ([\d.]+)%",
+        page("keras_albert/presets/albert_small_en_uncased_ner/README.md"),
+    )
+    assert f"is {test_f1}%" in page("docs/results.md")
+
+
 def section(text, anchor):
     for part in re.split(r"\n(?=##+ )", text):
         title = part.splitlines()[0].lstrip("# ").lower()
