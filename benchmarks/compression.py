@@ -8,8 +8,8 @@ The small table of relaxed recursive transformers
 weights in `--groups`, and each adds matrices of a rank, 0 for none. Each student is
 distilled from the same texts for the same number of steps. DEV has pairs of texts with
 a score of their similarity, as STS-B does; the quality is Spearman's correlation of
-cosines with these scores, before and after the training. A text is embedded by all
-models in turns.
+cosines with these scores, before and after the training. The runs of all models are
+interleaved.
 """
 
 import argparse

@@ -2,15 +2,18 @@
 
     KERAS_BACKEND=torch python benchmarks/preset_sizes.py --threads 1 --clock cpu
 
-The table of docs/checkpoints.md. Nothing is downloaded: the presets that are not part
-of the package are built with random weights, which take the same time. The size is that
-of float32 weights; that of a preset in the package is its size on disk. A prediction is
-the vector of one row of `--length` tokens, and its time is a multiple of base's.
+The table of docs/choosing_a_model.md. Nothing is downloaded: the presets that are not
+part of the package are built with random weights, which take the same time. The size is
+that of float32 weights; that of a preset in the package is its size on disk. A
+prediction is the vector of one row of `--length` tokens, and its time is a multiple of
+base's.
+`--output` receives the times as JSON.
 """
 
 from pathlib import Path
 from typing import Any
 
+from reports import report
 from settings import prepare, timing_parser
 from side_by_side import CLOCKS, Side, measure, spread
 
@@ -43,6 +46,7 @@ def megabytes(name: str, parameters: int) -> str:
 
 def compare(arguments: Any) -> None:
     """Print one preset of each size; the others of a size differ in their weights."""
+    import keras
     import numpy as np
 
     from keras_albert.presets import BUILTIN_PRESETS
@@ -64,16 +68,19 @@ def compare(arguments: Any) -> None:
         )
     clock = CLOCKS[arguments.clock]
     compared = measure("sizes", sides, arguments.repeats, clock=clock)
-    print("| preset | parameters | MB | layers | width | heads | tokens | time |")
-    print("|---|---|---|---|---|---|---|---|")
+    head = "| preset | parameters | MB | layers | width | heads | tokens | time | ms |"
+    print(f"{head}\n|---|---|---|---|---|---|---|---|---|")
     for name, model in sorted(found.items(), key=lambda x: x[1].count_params()):
         low, middle, high = spread(compared.ratios(name))
         parameters = model.count_params()
+        milliseconds = 1e3 * spread(compared.costs[name])[1]
         print(
             f"| `{name}` | {parameters:,} | {megabytes(name, parameters)} "
             f"| {model.num_layers} | {model.hidden_dim} | {model.num_heads} "
-            f"| {model.max_sequence_length} | {middle:.2g} ({low:.2g} to {high:.2g}) |"
+            f"| {model.max_sequence_length} | {middle:.2g} ({low:.2g} to {high:.2g}) "
+            f"| {milliseconds:.3g} |"
         )
+    report("preset_sizes", [compared], arguments, keras.backend.backend())
 
 
 def main() -> None:

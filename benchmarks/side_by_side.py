@@ -1,4 +1,4 @@
-"""Measuring the sides of a comparison in turns, and their ratios.
+"""Interleave the runs of the sides of a comparison, and compute their ratios.
 
 Absolute times mean little on a machine with other load. So every side runs once to warm
 up, and then once per round, each round beginning with another side, so that other load
@@ -82,7 +82,7 @@ def measure(
     warm_up: bool = True,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Comparison:
-    """Run all sides in turns.
+    """Interleave the runs of all sides.
 
     Args:
         title: string. The title of the comparison.

@@ -91,7 +91,9 @@ def _error(
     # The theme's own: the top of the page.
     if not anchor or target not in pages or anchor in ("", "top"):
         return None
-    return None if anchor in pages[target].anchors else "has no such anchor"
+    # Pages of source code take all names of a file for those of one module.
+    is_known = anchor in pages[target].anchors or "_modules" in path.parts
+    return None if is_known else "has no such anchor"
 
 
 if __name__ == "__main__":

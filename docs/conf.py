@@ -18,6 +18,10 @@ copyright = "The keras_albert authors"  # noqa: A001  (Sphinx' name)
 _init = (HERE.parent / "keras_albert" / "__init__.py").read_text(encoding="utf-8")
 release = re.findall(r'^__version__ = "(.*)"$', _init, re.MULTILINE)[0]
 version = release
+# The address of the public repository, such as https://github.com/NAME/keras_albert.
+# Links to sources and to Colab are shown only if it is set; its branch "notebooks" has
+# the tutorials as notebooks.
+repository = ""
 
 # === What is read ===
 extensions = [
@@ -30,6 +34,7 @@ extensions = [
     "sphinx_autodoc_typehints",
     "sphinx_copybutton",
     "sphinx_design",
+    "extensions.charts",
     "extensions.docstrings",
     "extensions.links",
     "extensions.reference",
@@ -54,6 +59,7 @@ nb_execution_timeout = 600
 nb_merge_streams = True
 # What a tutorial shows on another backend than that of the build.
 tutorial_backends = {"several_devices": "jax"}
+tutorial_repository = repository
 # Messages of libraries at their start; an error stops the build.
 nb_output_stderr = "remove"
 # In a notebook, Beam adds a script that loads jQuery from another host.
@@ -67,6 +73,7 @@ napoleon_numpy_docstring = False
 always_use_bars_union = True
 typehints_defaults = None
 typehints_document_rtype = True
+typehints_document_rtype_none = False
 typehints_use_rtype = False
 # Written by `inventories/write.py`: nothing is fetched.
 _INVENTORIES = {
@@ -105,6 +112,10 @@ html_theme_options = {
     "check_switcher": False,
     "show_version_warning_banner": True,
 }
+if repository:
+    html_theme_options["icon_links"] = [
+        {"name": "Source", "url": repository, "icon": "fa-brands fa-github"}
+    ]
 html_show_sourcelink = False
 html_copy_source = False
 copybutton_prompt_text = r">>> |\.\.\. |\$ "

@@ -312,7 +312,7 @@ def _check_compress(chosen: Mapping[str, Any]) -> None:
         msg = f"Nothing becomes smaller: pass at least one of {names}, or --student."
         raise ValueError(msg)
     if is_sized and chosen["student"] is not None:
-        raise ValueError(f"The sizes are those of --student: leave out {names}.")
+        raise ValueError(f"--student sets the sizes: leave out {names}.")
     if (train is None) != (dev is None):
         raise ValueError("Pass both --train and --dev, or neither.")
     if texts and train:

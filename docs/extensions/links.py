@@ -30,7 +30,7 @@ _NOT_LINKED = (
 )
 # Types that no reference describes: aliases, and what is not public.
 _PLAIN = re.compile(
-    r"keras_albert\.(types|text|tasks|pretraining|serving|presets|utils|layers)\..*"
+    r"keras_albert\.(types|text|tasks|training|pretraining|serving|presets|utils|layers)\..*"
 )
 
 

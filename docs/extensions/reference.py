@@ -8,6 +8,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from extensions.docstrings import to_restructured_text
+
 # Each module with the title of its page and what it is for.
 MODULES = {
     "keras_albert": ("keras_albert", "Models, preprocessors and the tokenizer."),
@@ -43,6 +45,25 @@ _DATA = {
     "RECIPE_NAMES": "The names of the recipes.",
     "TRANSFORMERS": "The format of transformers.",
 }
+# What Keras calls, and what tasks are made of: not for those who use a task.
+_INTERNAL = """
+    build compute_output_shape compute_output_spec get_config from_config
+    save_own_variables load_own_variables save_assets load_assets make_train_function
+    make_test_function make_predict_function train_step test_step predict_step
+    get_compile_config compile_from_config compute_loss compute_metrics
+    get_metrics_result update_step default_loss default_metrics
+    default_weighted_metrics match_metrics encode_targets encode_class_weight
+    encode_id_targets encode_token_targets read_ids check_id_targets learn_from_targets
+    learn_labels set_class_names require_preprocessor read_weights read_documents
+    merge_windows check_compiled check_scope variable_scope save_task_weights
+    load_task_weights preprocess_samples token_scores columns text_columns
+    choice_columns word_columns segment_pairs question_contexts tokenize_columns
+    encode_for split_element padded_length call_in_graph mask_slots set_proto group_of
+    check_depth run_number run_numbers layer_weights group_blocks run_virtual_layer
+    outputs_are_logits is_self_supervised metrics_need_weights
+"""
+# A page with fewer needs no table of them.
+_FEW_METHODS = 4
 # It has no `__all__`: its public names.
 _RECIPES = ("RECIPE_NAMES", "Recipe", "recipe")
 
@@ -73,6 +94,8 @@ def members(cls: type) -> list[str]:
 
     Those of Keras and KerasHub are left out: their own pages describe them.
     """
+    is_layer = cls.__module__.startswith("keras_albert.layers")
+    internal = {*_INTERNAL.split(), *([] if is_layer else ["call"])}
     found: dict[str, None] = {}
     for base in inspect.getmro(cls):
         if not base.__module__.startswith("keras_albert"):
@@ -81,7 +104,7 @@ def members(cls: type) -> list[str]:
             is_documented = bool(inspect.getdoc(value)) and (
                 inspect.isroutine(value) or isinstance(value, property)
             )
-            if not name.startswith("_") and is_documented:
+            if not name.startswith("_") and name not in internal and is_documented:
                 found.setdefault(name)
     return list(found)
 
@@ -95,8 +118,10 @@ def _page(path: str, aliases: list[str]) -> Iterator[str]:
         also = ", ".join(f"``{alias}``" for alias in aliases)
         yield from (f"Also: {also}.", "")
     if inspect.isclass(value):
+        names = members(value)
+        yield from _method_table(path, value, names)
         yield f".. autoclass:: {path}"
-        if names := members(value):
+        if names:
             yield f"   :members: {', '.join(names)}"
             yield "   :member-order: bysource"
     elif inspect.isroutine(value):
@@ -106,6 +131,24 @@ def _page(path: str, aliases: list[str]) -> Iterator[str]:
         if type(value).__module__ == "builtins":
             yield f"   :type: {type(value).__name__}"
         yield from ("", f"   {_DATA[name]}")
+    yield ""
+
+
+def _method_table(path: str, cls: type, names: list[str]) -> Iterator[str]:
+    """Yield a table of methods with their summaries, above the details."""
+    methods = [
+        name
+        for name in names
+        if not isinstance(inspect.getattr_static(cls, name), property)
+    ]
+    if len(methods) < _FEW_METHODS:
+        return
+    yield from (".. list-table::", "   :widths: 30 70", "")
+    for name in methods:
+        text = inspect.getdoc(getattr(cls, name)) or ""
+        summary = " ".join(text.split("\n\n")[0].split())
+        yield f"   * - :py:meth:`~{path}.{name}`"
+        yield f"     - {to_restructured_text(summary)}"
     yield ""
 
 

@@ -14,7 +14,12 @@ MARK = "<!-- the list of the tutorials -->"
 
 # The order in which to read them; others follow by title.
 _GROUPS = {
-    "First steps": ("getting_started", "few_labels", "checkpoints"),
+    "First steps": (
+        "getting_started",
+        "few_labels",
+        "hundred_labels",
+        "checkpoints",
+    ),
     "Tasks": (
         "glue",
         "sentence_pairs",
@@ -27,6 +32,7 @@ _GROUPS = {
         "pretraining",
         "sharing_and_factorizing",
         "distillation",
+        "compressing_a_bert",
         "early_exit",
     ),
     "Scale and serving": ("lora_and_int8", "several_devices", "serving_strings"),
@@ -90,6 +96,19 @@ def _set_backend(app: Any, docname: str, source: list[str]) -> None:
     os.environ["KERAS_BACKEND"] = _backend(app, docname)
 
 
+def _addresses(repository: str, docname: str) -> list[tuple[str, str]]:
+    """Return links to the source and to Colab, if there is a public repository."""
+    if not repository:
+        return []
+    name = docname.rpartition("/")[2]
+    notebook = f"{repository}/blob/notebooks/{name}.ipynb"
+    colab = notebook.replace("https://", "https://colab.research.google.com/", 1)
+    return [
+        ("Source", f"{repository}/blob/main/docs/{docname}.py"),
+        ("Open in Colab", colab.replace("/github.com/", "/github/", 1)),
+    ]
+
+
 def _add_download(app: Any, doctree: nodes.document) -> None:
     """Add links to the notebook with its outputs, and to the Python file."""
     docname = app.env.docname
@@ -109,6 +128,9 @@ def _add_download(app: Any, doctree: nodes.document) -> None:
         link = download_reference("", reftarget=target)
         link += nodes.inline("", text, classes=["xref", "download"])
         paragraph += link
+        paragraph += nodes.Text("   ")
+    for text, address in _addresses(app.config.tutorial_repository, docname):
+        paragraph += nodes.reference("", text, refuri=address, internal=False)
         paragraph += nodes.Text("   ")
     if app.env.mystnb_config.execution_mode != "off":
         name = _BACKEND_NAMES[_backend(app, docname)]
@@ -131,6 +153,7 @@ def _tidy_blocks(app: Any, doctree: nodes.document) -> None:
 def setup(app: Any) -> dict[str, bool]:
     """Register with Sphinx."""
     app.add_config_value("tutorial_backends", {}, "env", dict)
+    app.add_config_value("tutorial_repository", "", "env", str)
     # A setting of what is read: if the address changes, notebooks are rewritten.
     app.add_config_value(
         "tutorial_site", lambda config: config.html_baseurl, "env", str

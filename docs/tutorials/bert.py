@@ -21,12 +21,12 @@ be turned back. Then an ALBERT is a BERT:
 | ELECTRA | `hidden_dim` or below | `num_layers` |
 | BERT | `hidden_dim` | `num_layers` |
 
-So the classes of this package also read BERT's checkpoints, and those of many sentence
+So the classes of this package also read checkpoints of BERT, and of many sentence
 encoders, which are BERTs. This tutorial takes one of them, a
 [sentence encoder of six layers](https://huggingface.co/sentence-transformers/all-MiniLM-L6-v2)
 called all-MiniLM-L6-v2, through its whole life in Keras:
 
-1. load the files, and check that the numbers are those of the original library,
+1. load the files, and check that the numbers equal the original library's,
 2. search a collection of texts by meaning,
 3. fine-tune a classifier,
 4. serve it with TensorFlow Serving's interface and with ONNX Runtime, strings in,
@@ -144,7 +144,7 @@ print(pieces)
 print("as there:", reference.tokenizer.tokenize(text) == pieces)
 
 """
-The text rules are those of `tokenizer_config.json`: capitals become small, accents are
+The text rules come from `tokenizer_config.json`: capitals become small, accents are
 removed, and punctuation is split off. The vocabulary lacks the emoji, which becomes
 `[UNK]`, so the model does not see the anger.
 
@@ -479,7 +479,7 @@ use a GPU.
 ## Conclusion
 
 A BERT is an ALBERT that saves no weights, so the same classes search, classify, export
-and write back. The vectors are those of the original library up to rounding, and the
+and write back. The vectors equal the original library's up to rounding, and the
 weights that were written are exactly those that were read.
 
 What to try next:

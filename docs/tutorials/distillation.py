@@ -91,7 +91,7 @@ few_labels, many_labels = f"{few_count} labels", f"{many_count} labels"
 ## The baselines
 
 The most frequent class, and a bag of words (TF-IDF and logistic regression), with the
-labels of the students and with those of the teacher.
+labels of the students and of the teacher.
 """
 
 class_shares = np.bincount(labels[validation]) / len(labels[validation])
@@ -148,8 +148,8 @@ the smaller probabilities have a part in the loss.
 ## Distilling
 
 `keras.distillation.Distiller` is a Keras model that contains both. It freezes the
-teacher, and trains the student with the sum of two losses: that of the labels, with
-the weight `student_loss_weight`, and that of the teacher's outputs. With a weight of
+teacher, and trains the student with the sum of two losses: one on the labels, with
+the weight `student_loss_weight`, and one on the teacher's outputs. With a weight of
 0 the labels are not used.
 
 Three notes:

@@ -102,7 +102,7 @@ print(f"TF-IDF: {bag_of_words.score(texts[test], labels[test]):.1%}")
 
 `exits=True` adds the heads. Each is one matrix, so eight of them are hardly more
 weights than one. The loss in training is the mean of the losses of all heads, and those
-of deeper layers count more; all are computed in one pass. The metric is that of the
+of deeper layers count more; all are computed in one pass. The metric is for the
 last.
 
 The preset has four layers. With `num_layers=8` it is a deeper model of the same
@@ -135,7 +135,7 @@ for text in (easy, hard):
         print(f"{text!r} {rule}: {answer}")
 
 """
-Texts that have left are removed from the batch, so that the other layers compute less.
+Texts that have exited leave the batch, so that the other layers compute less.
 Where a text leaves depends on itself alone, never on the others in its batch.
 
 ## All rules, measured
@@ -218,7 +218,7 @@ per model, per machine or per text. On the command line, `keras-albert finetune
 classification --exits` trains one from files, and `keras-albert exits` prints the table
 and draws the picture.
 
-At full size: the paper's figure is that of ALBERT base with a patience of 6 of its 12
+At full size: the paper's figure is for ALBERT base with a patience of 6 of its 12
 layers. Training it needs a GPU. The deeper the model and the larger the batches, the
 more there is to gain.
 

@@ -118,7 +118,7 @@ def bag_of_words(train_texts, train_labels):
 
 
 """
-The frozen vectors are those of `AlbertTextEmbedder`: the mean of the vectors of a
+`AlbertTextEmbedder` computes the frozen vectors: the mean of the vectors of a
 text's tokens. This preset has learned from a sentence encoder to place texts of
 similar meaning near each other. All vectors are computed once. After that, training
 takes a fraction of a second, whatever the size of the ALBERT.
@@ -245,8 +245,8 @@ their last digit:
 
 Sentiment is harder than the subject of a message. On SST-2's phrases of film reviews,
 the accuracy of this preset is 65.7% ± 0.5% with 100 labels, 78.8% ± 1.1% with 1,000 and
-87.3% ± 0.2% with all 67,349 (three seeds; `benchmarks/few_labels.py`), and that of
-TF-IDF with all is 83.1% ([results](../results.md)). ALBERT base has 92.9% with all
+87.3% ± 0.2% with all 67,349 (three seeds; `benchmarks/few_labels.py`). TF-IDF
+reaches 83.1% with all ([results](../results.md)). ALBERT base has 92.9% with all
 ([google-research/albert](https://github.com/google-research/albert)). Only the name of
 the preset changes, and a GPU is needed:
 
@@ -256,7 +256,7 @@ preset = "albert_base_v2_en_uncased"
 
 ## Which message to label next
 
-The texts whose labels are most useful are those of which a model is least certain:
+The most useful texts to label are those a model is least certain about:
 its best class has a low probability. This is the idea of active learning. The example
 uses a bag of words and the fewest messages, which is quick enough to be trained after
 each new label:

@@ -95,7 +95,7 @@ for answer in masked_lm.fill_mask("He opened the [MASK] and went into the house.
 
 """
 A larger preset, such as `albert_base_en_uncased`, is loaded with the same line, and is
-downloaded first; [checkpoints](../checkpoints.md#which-preset-to-use) compares all
+downloaded first; [choosing a model](../choosing_a_model.md) compares all
 sizes.
 
 ## The data
@@ -334,8 +334,8 @@ The bag of words is a strong baseline here: the messages are short, and single w
 such as "parcel" or "password" determine the subject.
 
 At full size, the accuracy of ALBERT base on the film reviews of SST-2 is 92.9%
-([google-research/albert](https://github.com/google-research/albert)), and that of a
-bag of words and their parts is 83.1% ([results](../results.md)): there the order and
+([google-research/albert](https://github.com/google-research/albert)), and a
+bag of words and their parts reaches 83.1% ([results](../results.md)): there the order and
 the sense of words matter more. Training ALBERT base on the 67,349 phrases of SST-2
 needs a GPU.
 

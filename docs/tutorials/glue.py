@@ -124,7 +124,7 @@ for row in list(zip(*train[0], train[1]))[:4]:
 """
 ## Baselines
 
-The metrics of a model mean little without those of a trivial one. Always the most
+The metrics of a model mean little without a trivial model's. Always the most
 frequent class is the first baseline. In CoLA it has an accuracy of almost 70% and
 a Matthews correlation of 0, which is why the benchmark uses the correlation. The
 second is TF-IDF: with logistic regression for single sentences, and with the
@@ -183,7 +183,7 @@ with `num_classes=1` the loss is the squared error.
 Fine-tuning starts from a head with random weights and reads the examples in a
 random order, so each seed has another result; on small data the difference is large.
 ALBERT's paper reports the median of five runs for GLUE. Here there are three, and
-all are shown. The result of a run is that of its last epoch. To keep the best
+all are shown. The result of a run is the one after its last epoch. To keep the best
 epoch on the dev set, as the benchmark allows, makes the result look better than it
 is, since the same examples are used to choose and to measure.
 """

@@ -101,7 +101,7 @@ print(f"TF-IDF: {baseline:.1%}")
 
 Each way is a change to the classifier before `compile()`. `compile()` must be
 called after it, because the optimizer keeps a list of the weights that it
-changes. The rate of LoRA and of the head is higher than that of full fine-tuning, since
+changes. The rate of LoRA and of the head is higher than in full fine-tuning, since
 fewer weights have to change more.
 """
 
@@ -296,7 +296,7 @@ classifier.export("model.onnx", format="onnx", inputs="text", quantize="int8")
 ## Conclusion
 
 LoRA trains and stores a small part of a model's weights; the table compares its
-accuracy with that of all weights and of the head alone. The preset here is very
+accuracy with all weights and with the head alone. The preset here is very
 small, so that there is little to save. At full size the share is smaller: with ALBERT
 xlarge, of 59 million parameters and a width of 2,048, the same LoRA of rank 8 has 328
 thousand, or 0.6%. Fine-tuning it needs a GPU.

@@ -296,7 +296,7 @@ print(f"largest difference, from texts, with both tokenizers: {difference:.1e}")
 - **Segments.** A pair has the segments 0 and 1. transformers' tokenizer for
   ALBERT leaves them out unless `return_token_type_ids=True` is passed, and then
   all tokens are in segment 0.
-- **Token ids** are those of google-research's code. The tokenizer that
+- **Token ids** follow google-research's code. The tokenizer that
   transformers builds from a `spiece.model` begins a new word after a quotation
   mark or a hyphen, so a few ids differ. An export contains a `tokenizer.json`
   without this difference.

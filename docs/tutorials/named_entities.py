@@ -93,7 +93,7 @@ each sentence. Its 400 sentences were written for this project, and their names
 are invented. The last 100 sentences are the validation set.
 
 A data set of full size is read in the same way: set `TUTORIAL_ENTITIES` to a
-directory with a file for training and one for validation, such as those of
+directory with a file for training and one for validation, such as
 [WNUT17](https://noisy-text.github.io/2017/emerging-rare-entities.html), whose
 names contain `train` and `dev`. `TUTORIAL_LIMIT` is the number of sentences of
 each to use.
@@ -261,7 +261,7 @@ for name, rows in predicted.items():
 """
 Memory fails on names that are not in the training data, and most names of a new
 text are new. Logistic regression and ALBERT generalize in different ways: the
-first by capitals and by the words beside a name, the second by the vectors of
+first by capitals and by the words next to a name, the second by the vectors of
 words from the pretraining. Compare them for each kind. Organizations are the
 hardest: their names consist of words of all kinds, including those of persons
 and places.

@@ -200,7 +200,7 @@ print(f"the best sentence contains the answer: {np.mean(has_answer):.1%}")
 """
 ## Training
 
-The first result is that of the reader as it is. Then `fit()` takes questions and
+The first result is from the reader as it is. Then `fit()` takes questions and
 contexts, and the answers. The notices fit into rows of 192 tokens. The answerer has two
 heads: `"independent"` is the simple layer described above, and `"conditional"`, which
 the authors of ALBERT use for SQuAD 2.0, predicts the end from the start, and has a

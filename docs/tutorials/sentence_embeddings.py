@@ -231,7 +231,7 @@ print(f"ALBERT, trained: {share:.1%}")
 """
 Where there are pairs without scores, such as questions and their answers, build the
 embedder with `objective="contrastive"`. Then `fit()` takes pairs alone, and the
-second sentence of each must be found among those of the batch.
+second sentence of each must be found among all of the batch.
 
 ## Conclusion
 

@@ -181,7 +181,7 @@ history = classifier.fit(
 """
 Compare `rmse` and `val_rmse`, the roots of the mean squared error: with a few hundred
 examples, a model soon memorizes its pairs, and the error of the training set
-becomes far smaller than that of the validation set. This is a reason to train for a
+becomes far smaller than on the validation set. This is a reason to train for a
 few epochs only.
 
 ## Evaluation

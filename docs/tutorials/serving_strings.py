@@ -28,7 +28,7 @@ This tutorial exports a classifier as
 and runs each of them outside Keras: the SavedModel in an HTTP server
 with TensorFlow Serving's interface, the ONNX model in a program that imports
 neither Keras nor `keras_albert`, and the LiteRT file in its interpreter. All
-answers are compared with those of Keras.
+answers are compared with Keras'.
 """
 
 """
@@ -275,7 +275,7 @@ probabilities["LiteRT"] = run_litert(**inputs)["probabilities"]
 """
 ## Compare the answers
 
-The differences between float32 formats are those of additions in another order.
+The float32 formats differ only because they add in another order.
 int8 has rounded weights, so its probabilities differ in the second or third
 decimal place.
 """

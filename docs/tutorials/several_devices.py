@@ -39,7 +39,7 @@ The package is installed with `pip install "keras-albert[jax,examples]"`, or wit
 
 The number of devices is fixed when the backend starts, so it is set first. JAX reads
 an environment variable, TensorFlow has a function for it. The outputs on this page
-are those of JAX; `KERAS_BACKEND=tensorflow` runs the same tutorial on TensorFlow.
+are for JAX; `KERAS_BACKEND=tensorflow` runs the same tutorial on TensorFlow.
 """
 
 import os
@@ -324,7 +324,7 @@ loaded with PyTorch afterwards.
 
 ## Conclusion
 
-A few lines distribute `fit()`, from raw strings, and the losses are those of one
+A few lines distribute `fit()`, from raw strings, and the losses equal those of one
 device. Compare them before a long run: this takes minutes, and shows errors that a
 training curve does not show.
 

@@ -306,7 +306,14 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
     def from_preset(
         cls, preset: str | os.PathLike[str], load_weights: bool = True, **kwargs: Any
     ) -> Self:
-        """Load as `PresetMixin`; a published size without weights needs no network."""
+        """Load as `PresetMixin`; a published size without weights needs no network.
+
+        Example:
+            >>> from keras_albert import AlbertBackbone
+            >>> backbone = AlbertBackbone.from_preset("albert_small_en_uncased")
+            >>> backbone.num_layers, backbone.hidden_dim
+            (6, 384)
+        """
         builtin = BUILTIN_PRESETS.get(str(preset))
         if builtin is not None and builtin.handle is not None and not load_weights:
             return cls(**(architecture(builtin.size, builtin.version) | kwargs))
@@ -360,6 +367,13 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
 
         Raises:
             ValueError: If a layer has LoRA already, or `rank` is below 1.
+
+        Example:
+            >>> from keras_albert import AlbertClassifier
+            >>> classifier = AlbertClassifier.from_preset(
+            ...     "albert_tiny_en_uncased", num_classes=2)
+            >>> classifier.backbone.enable_lora(4)
+            >>> classifier.compile(learning_rate=1e-3)  # and fit
         """
         check_positive(rank=rank)
         super().enable_lora(rank, target_layer_names)
@@ -543,6 +557,17 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
             tensors `(batch, length, hidden_dim)`, and `attention_scores`, a list of
             `num_layers * num_inner_repetitions` tensors
             `(batch, num_heads, length, length)`.
+
+        Example:
+            >>> import numpy as np
+            >>> from keras_albert import AlbertBackbone
+            >>> backbone = AlbertBackbone.from_preset("albert_small_en_uncased")
+            >>> ids = np.array([[101, 2073, 102]])
+            >>> ones, zeros = np.ones_like(ids), np.zeros_like(ids)
+            >>> outputs = backbone.all_outputs(
+            ...     {"token_ids": ids, "segment_ids": zeros, "padding_mask": ones})
+            >>> len(outputs["hidden_states"]), len(outputs["attention_scores"])
+            (7, 6)
         """
         x, given = self._embed(inputs, training=None)
         x, hidden_states, attention_scores = self.encoder(

@@ -225,13 +225,13 @@ def _card(
     rows = [(name, *map(_shown, scores.values())) for name, scores in measured.items()]
     pictures = [f"![quality, size and time]({plot.name})" for plot in plots]
     quality = [
-        f"On {model_card.code(held_out)}; the time is that of a row of "
+        f"On {model_card.code(held_out)}; the time is for a row of "
         f"{_TIMED_TOKENS} tokens:",
         model_card.table_of(("model", *last), rows),
     ]
     return model_card.write_card(
         "A compressed ALBERT",
-        f"{model_card.describe_size(student)} Its weights started from those of "
+        f"{model_card.describe_size(student)} Its weights started from "
         f"{model_card.code(arguments.preset)}, whose licence applies, too.",
         model_card.usage(type(student).__name__, row.use),
         model_card.CardMetadata(

@@ -297,7 +297,7 @@ def read_table(path: Path, limit: int | None = None) -> Table:
     rows = FileRows(path, TABLES)
     read = [(rows.line, row) for row in islice(rows, limit)]
     if not read:
-        msg = f"{path} holds no rows. Pass a file with a header and at least one row."
+        msg = f"{path} contains no rows. Pass a file with a header and a row."
         raise ValueError(msg)
     columns = {name: [row[name] for _, row in read] for name in rows.columns}
     return Table(path, columns, [line for line, _ in read])

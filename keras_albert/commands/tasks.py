@@ -153,7 +153,7 @@ def read_texts(path: Path, arguments: argparse.Namespace) -> Dataset:
         lines = (row["text"] for row in rows if row["text"].strip())
         texts = list(islice(lines, arguments.limit))
         if not texts:
-            raise ValueError(f"{path} holds no text. Pass a file with some.")
+            raise ValueError(f"{path} contains no text. Pass a file with text.")
         description = f"{path}: {len(texts):,} lines"
     return Dataset(x=texts, y=None, texts=lambda: texts, description=description)
 

@@ -60,6 +60,15 @@ class CheckpointExports:
                 quantized or not finite.
             NotADirectoryError: If `directory` is a file.
             FileExistsError: If it contains files of another checkpoint.
+
+        Example:
+            >>> from keras_albert import AlbertClassifier
+            >>> sentiment = AlbertClassifier.from_preset("albert_small_en_uncased_sst2")
+            >>> import os, tempfile
+            >>> directory = tempfile.mkdtemp() + "/sentiment"
+            >>> path = sentiment.export_to_transformers(directory)
+            >>> "model.safetensors" in os.listdir(directory)
+            True
         """
         other = "" if model_type in (None, "albert") else f"-{model_type}"
         chosen = get_format(f"transformers{other}")

@@ -112,6 +112,13 @@ class MaskedLMTask(AlbertTask):
             ValueError: If a text has no `[MASK]` or one is cut off because the text is
                 too long, a target is not a token, `top_k` is below 1, or the model has
                 no preprocessor.
+
+        Example:
+            >>> from keras_albert import AlbertMaskedLM
+            >>> masked_lm = AlbertMaskedLM.from_preset("albert_small_en_uncased")
+            >>> answers = masked_lm.fill_mask("he opened the [MASK] and went in.")
+            >>> answers[0]["token_str"], answers[0]["sequence"]
+            ('door', 'he opened the door and went in.')
         """
         self.require_preprocessor("fill_mask")
         check_positive(top_k=top_k)
@@ -362,6 +369,13 @@ class AlbertPretrainer(MaskedLMTask, keras_hub.models.Task):
         Raises:
             ValueError: If the model has no preprocessor, or the numbers of texts
                 differ.
+
+        Example:
+            >>> from keras_albert import AlbertPretrainer
+            >>> pretrainer = AlbertPretrainer.from_preset("albert_tiny_en_uncased")
+            >>> score = pretrainer.score_order("He sat down.", "Then he ate.")
+            >>> bool(0 <= score <= 1)
+            True
         """
         self.require_preprocessor("score_order")
         examples, batched = self.encode("prediction", (first, second))

@@ -140,6 +140,15 @@ class AlbertMultipleChoice(AlbertTask, keras_hub.models.Task):
 
         Raises:
             ValueError: If the model has no preprocessor, or a row is invalid.
+
+        Example:
+            >>> from keras_albert import AlbertMultipleChoice
+            >>> chooser = AlbertMultipleChoice.from_preset("albert_tiny_en_uncased")
+            >>> history = chooser.fit(
+            ...     (["who jumped?"] * 4, [["the fox", "the dog"]] * 4), ["A"] * 4,
+            ...     verbose=0)
+            >>> sorted(chooser.choose(None, "who jumped?", ["the fox", "the dog"]))
+            ['choice', 'index', 'scores']
         """
         preprocessor = self.require_preprocessor("choose")
         texts = (question,) if context is None else (context, question)

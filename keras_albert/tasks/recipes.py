@@ -52,6 +52,11 @@ class Recipe:
 
         Args:
             num_examples: int. Examples to train on.
+
+        Example:
+            >>> from keras_albert.tasks.recipes import recipe
+            >>> recipe("sst-2").epochs(67349)
+            10
         """
         return max(1, round(self.steps * self.batch_size / num_examples))
 
@@ -72,6 +77,14 @@ class Recipe:
 
         Returns:
             The task, with a new head.
+
+        Example:
+            >>> from keras_albert import AlbertClassifier
+            >>> from keras_albert.tasks.recipes import recipe
+            >>> classifier = recipe("sst-2").build(
+            ...     AlbertClassifier, "albert_tiny_en_uncased", num_classes=2)
+            >>> classifier.num_classes
+            2
         """
         backbone = AlbertBackbone.from_preset(
             preset,
@@ -144,6 +157,11 @@ def recipe(name: str, version: Literal["v1", "v2"] = "v2") -> Recipe:
 
     Raises:
         ValueError: If the name or the version is unknown.
+
+    Example:
+        >>> from keras_albert.tasks.recipes import recipe
+        >>> recipe("sst-2").learning_rate
+        1e-05
     """
     found = _BY_NAME.get(name.lower())
     if found is None:

@@ -237,7 +237,7 @@ class AlbertTextEmbedder(DocumentOutputs, AlbertTask, keras_hub.models.TextEmbed
 
     @property
     def outputs_are_logits(self) -> bool | None:  # type: ignore[override]
-        """Whether a loss reads logits: of all pairs, but not a cosine of one pair."""
+        """Whether a loss reads logits of all pairs, and not the cosine of one pair."""
         return True if self.is_self_supervised else None
 
     def default_loss(self) -> keras.losses.Loss:

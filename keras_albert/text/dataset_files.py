@@ -93,7 +93,7 @@ def read_squad(path: str | os.PathLike[str]) -> SquadFile:
             )
         seen[identity] = where
     if not rows:
-        raise ValueError(f"{path} holds no questions.")
+        raise ValueError(f"{path} contains no questions.")
     columns = list(zip(*rows, strict=True))[:-1]
     return SquadFile(*map(list, columns))
 
@@ -208,7 +208,7 @@ def read_conll(
         tags.append(tag)
     found = [each for each in texts if each[0]]
     if not found:
-        msg = f"{path} holds no words. Each line should be a word, a tab and its tag."
+        msg = f"{path} contains no words. A line should be a word, a tab and its tag."
         raise ValueError(msg)
     return [words for words, _ in found], [tags for _, tags in found]
 

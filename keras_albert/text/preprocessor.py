@@ -174,7 +174,7 @@ class AlbertPreprocessor(PresetMixin):
         if not self.runs_in_graph and (is_graph_text(x) or is_graph_text(y)):
             raise TypeError(
                 f"{type(self).__name__} runs in Python, not inside a TensorFlow graph "
-                f"such as that of `tf.data.Dataset.map`. Received: {x}. Pass the data "
+                f"such as `tf.data.Dataset.map`'s. Received: {x}. Pass the data "
                 "set of raw batches to the task, which preprocesses each of them; or "
                 "preprocess lists of texts, and make the data set of the result."
             )

@@ -109,7 +109,7 @@ def test_without_data_the_start_is_saved(presets, tmp_path):
             "`--texts`: there is no file no.txt",
         ),
         (["--groups", 1, "--hours", 1], "There is nothing to train on"),
-        (["--groups", 1, "--student", "x"], "The sizes are those of --student"),
+        (["--groups", 1, "--student", "x"], "--student sets the sizes"),
         (["--groups", 3], "`--num-groups` can only be reduced"),
         (
             ["--groups", 1, "--train", "dev.tsv", "--dev", "dev.tsv"],

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import keras_albert
+from keras_albert.presets import BUILTIN_PRESETS
 from keras_albert_cli.options import build_parser
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -168,3 +169,8 @@ def test_classes_exist(named):
         for name in found
         if not hasattr(keras_albert, name) and not OF_OTHERS.fullmatch(name)
     }
+
+
+def test_presets_exist(named):
+    found = set(re.findall(r"\balbert_[a-z0-9_]*en_uncased(?:_[a-z0-9]+)?\b", named))
+    assert not found - set(BUILTIN_PRESETS)

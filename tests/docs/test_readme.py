@@ -47,7 +47,7 @@ def test_its_links_lead_to_files():
 
 def test_its_figures_stand_on_the_pages_with_their_commands():
     """They are copied from tables there, which commands printed."""
-    speed = (ROOT / "docs/speed.md").read_text(encoding="utf-8")
+    speed = (ROOT / "docs/speed_tables.md").read_text(encoding="utf-8")
     table = README.partition("| | KerasHub | transformers (PyTorch) |")[2]
     rows = [row for row in table.partition("\n\n")[0].splitlines()[2:] if row]
     figures = [x for row in rows for x in re.findall(r"\b\d+\.?\d*\b(?! x|\d)", row)]
@@ -96,8 +96,8 @@ def test_the_picture_is_drawn_from_the_code():
 
 
 def test_the_table_of_presets_has_the_sizes_of_the_code(picture):
-    page = (ROOT / "docs/checkpoints.md").read_text(encoding="utf-8")
-    rows = re.findall(r"^\| `(\w+)` \| (.*) \|$", page, re.MULTILINE)
+    page = (ROOT / "docs/choosing_a_model.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(\w+)` \| (\d.*) \|$", page, re.MULTILINE)
     assert {BUILTIN_PRESETS[name].size for name, _ in rows} == {
         preset.size for preset in BUILTIN_PRESETS.values()
     }
@@ -141,7 +141,7 @@ def test_each_format_names_the_tests_that_prove_it():
 def test_the_card_of_a_model_counts_its_parameters(size):
     name = f"albert_{size}_en_uncased"
     card = ROOT / f"keras_albert/presets/{name}/README.md"
-    page = ROOT / "docs/checkpoints.md"
+    page = ROOT / "docs/choosing_a_model.md"
     masked_lm = AlbertMaskedLM.from_preset(name)
     for path in (card, page):
         text = path.read_text(encoding="utf-8")

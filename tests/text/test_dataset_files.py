@@ -47,7 +47,7 @@ def test_both_versions_are_read(tmp_path):
         ("{", "no JSON in UTF-8"),
         ([], "has nothing as 'data'"),
         ({"data": {}}, "has {} as 'data', and SQuAD's form has a list"),
-        ({"data": []}, "holds no questions"),
+        ({"data": []}, "contains no questions"),
         ({"data": ["a"]}, r"data\[0\] has nothing as 'paragraphs'"),
         (squad(ask(), context=None), r"paragraphs\[0\] has nothing as 'context'"),
         (squad(ask(question=3)), r"qas\[0\] has 3 as 'question'"),
@@ -118,8 +118,8 @@ def test_byte_order_mark_and_unusual_line_separators(tmp_path):
         ("a\tO\nb\n", r"file\.conll, line 2: 'b' should be a word and its tag"),
         ("a O\nb\t\n", r"file\.conll, line 2: 'b'"),
         (b"a\tO\n\xff\tO\n", r"file\.conll, line 2, is not UTF-8"),
-        ("\n\n", r"file\.conll holds no words"),
-        ("", r"file\.conll holds no words"),
+        ("\n\n", r"file\.conll contains no words"),
+        ("", r"file\.conll contains no words"),
     ],
 )
 def test_errors_name_the_line(tmp_path, data, message):

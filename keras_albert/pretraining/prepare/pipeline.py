@@ -382,7 +382,7 @@ def _broken_files(
         raise ValueError(
             f"{len(broken)} of {len(files)} files are damaged, and max_broken="
             f"{max_broken:g}: {', '.join(broken[:20])}. Copy or download them again, "
-            "and repeat the command, which goes on with them."
+            "and run the command again: it continues with them."
         )
     return broken
 

@@ -140,6 +140,12 @@ class AutomaticCompile(StrategyMixin):
             ValueError: If `learning_rate` is given with another optimizer, or is not
                 positive; if Keras has no loss or metric of a name; or if the loss
                 contradicts the outputs of the model.
+
+        Example:
+            >>> from keras_albert import AlbertClassifier
+            >>> classifier = AlbertClassifier.from_preset(
+            ...     "albert_tiny_en_uncased", num_classes=2)
+            >>> classifier.compile(learning_rate=1e-4, metrics=["accuracy"])
         """
         check_options(type(self), "compile", kwargs)
         automatic = isinstance(optimizer, str) and optimizer == "auto"

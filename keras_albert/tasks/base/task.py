@@ -326,6 +326,16 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
                 `steps_per_epoch` is `None`; if a class weight is invalid; if the task
                 is not compiled; or if one of several processes has other data, settings
                 or versions, or is not connected to the others.
+
+        Example:
+            >>> from keras_albert import AlbertClassifier
+            >>> classifier = AlbertClassifier.from_preset(
+            ...     "albert_tiny_en_uncased", num_classes=2)
+            >>> history = classifier.fit(
+            ...     ["where is my parcel", "the app crashes"],
+            ...     ["delivery", "technical"], epochs=2, verbose=0)
+            >>> sorted(history.history), classifier.labels
+            (['accuracy', 'loss'], ('delivery', 'technical'))
         """
         # Before any text is read.
         check_options(type(self), "fit", kwargs)
@@ -429,6 +439,15 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
         Raises:
             TypeError: See `fit`.
             ValueError: See `predict`.
+
+        Example:
+            >>> from keras_albert import AlbertClassifier
+            >>> sentiment = AlbertClassifier.from_preset("albert_small_en_uncased_sst2")
+            >>> scores = sentiment.evaluate(
+            ...     ["a fine film", "so boring"], ["positive", "negative"],
+            ...     return_dict=True, verbose=0)
+            >>> scores["accuracy"]
+            1.0
         """
         if is_evaluation_of_fit(kwargs):
             return keras.Model.evaluate(
@@ -486,6 +505,12 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
             TypeError: See `fit`.
             ValueError: See `fit`, with `steps` for `steps_per_epoch`; or if
                 `num_layers` is below 1.
+
+        Example:
+            >>> from keras_albert import AlbertClassifier
+            >>> sentiment = AlbertClassifier.from_preset("albert_small_en_uncased_sst2")
+            >>> sentiment.predict(["a fine film", "so boring"], verbose=0).shape
+            (2, 2)
         """
         task = self.with_num_layers(num_layers)
         return predict_all(task, x, batch_size, **kwargs)
@@ -541,7 +566,7 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
         if sample_weight is not None:
             raise ValueError(
                 "Pass `class_weight` or `sample_weight`, not both: multiply the "
-                "weight of each example with that of its class."
+                "weight of each example with its class weight."
             )
         return self.encode_class_weight(class_weight)
 
@@ -613,6 +638,13 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
 
         Raises:
             ValueError: See `AlbertBackbone.quantize`.
+
+        Example:
+            >>> from keras_albert import AlbertClassifier
+            >>> sentiment = AlbertClassifier.from_preset("albert_small_en_uncased_sst2")
+            >>> report = sentiment.quantize("int8")
+            >>> sentiment.classify("so boring")["label"]
+            'negative'
         """
         result = self.backbone.quantize(mode, *args, **kwargs)
         # They have the old weights.
@@ -630,6 +662,17 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
 
         Raises:
             ValueError: If the suffix is that of Keras' old format, `.h5`.
+
+        Example:
+            >>> import tempfile
+            >>> import keras
+            >>> from keras_albert import AlbertClassifier
+            >>> classifier = AlbertClassifier.from_preset(
+            ...     "albert_tiny_en_uncased", num_classes=2)
+            >>> path = tempfile.mkdtemp() + "/model.keras"
+            >>> classifier.save(path)
+            >>> keras.models.load_model(path).num_classes
+            2
         """
         if str(filepath).endswith((".h5", ".hdf5")):
             raise ValueError(
@@ -662,6 +705,12 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
         Raises:
             ValueError: If the format is unknown, lacks an option or contradicts the
                 suffix of the path, or the task has no preprocessor.
+
+        Example:
+            ```python
+            classifier.export("served/mine")  # a SavedModel, version 1
+            classifier.export("mine.onnx", format="onnx", inputs="text")
+            ```
         """
         filepath = output_path(filepath)
         check_export_options(format, filepath, kwargs)

@@ -408,6 +408,14 @@ class AlbertClassifier(
         Raises:
             ValueError: If the model has no preprocessor, or `top_k` is below 1; see
                 `predict`.
+
+        Example:
+            >>> from keras_albert import AlbertClassifier
+            >>> sentiment = AlbertClassifier.from_preset("albert_small_en_uncased_sst2")
+            >>> sentiment.classify("Overpriced and far too loud.")
+            {'label': 'negative', 'score': 0.99...}
+            >>> sentiment.classify("a fine film", top_k=2)[1]["label"]
+            'negative'
         """
         check_options(type(self), "classify", depth, _DEPTH)
         self.require_preprocessor("classify")
@@ -441,6 +449,12 @@ class AlbertClassifier(
 
         Raises:
             ValueError: See `classify` and `predict_documents`.
+
+        Example:
+            >>> from keras_albert import AlbertClassifier
+            >>> sentiment = AlbertClassifier.from_preset("albert_small_en_uncased_sst2")
+            >>> sentiment.classify_documents("a great story. " * 500)["label"]
+            'positive'
         """
         top_k = count_answers(self, top_k)
         outputs, batched = self.read_documents(
@@ -532,6 +546,13 @@ class AlbertClassifier(
 
         Returns:
             An array of that shape; a row sums to 1 if a text has one class.
+
+        Example:
+            >>> from keras_albert import AlbertClassifier
+            >>> sentiment = AlbertClassifier.from_preset("albert_small_en_uncased_sst2")
+            >>> outputs = sentiment.predict(["a fine film", "so boring"], verbose=0)
+            >>> sentiment.probabilities(outputs).round().astype(int).tolist()
+            [[0, 1], [1, 0]]
         """
         return softmax(outputs) if self.returns_logits else outputs
 

@@ -270,6 +270,15 @@ class AlbertQuestionAnswerer(AlbertTask, keras_hub.models.Task):
         Raises:
             ValueError: If the model has no preprocessor, a number is below 1, or a row
                 is invalid.
+
+        Example:
+            >>> from keras_albert import AlbertQuestionAnswerer
+            >>> reader = AlbertQuestionAnswerer.from_preset(
+            ...     "albert_small_en_uncased_squad")
+            >>> context = "The bridge was opened in 1932 by the mayor, Anna Keller."
+            >>> answer = reader.answer("When was it opened?", context)
+            >>> answer["answer"], answer["start"]
+            ('1932', 25)
         """
         check_positive(top_k=top_k, max_answer_length=max_answer_length)
         if isinstance(context, str) and isinstance(question, list | tuple):

@@ -209,6 +209,14 @@ class AlbertTokenClassifier(NamedClasses, AlbertTask, keras_hub.models.Task):
 
         Raises:
             ValueError: If the model has no preprocessor.
+
+        Example:
+            >>> from keras_albert import AlbertTokenClassifier
+            >>> tagger = AlbertTokenClassifier.from_preset(
+            ...     "albert_small_en_uncased_ner")
+            >>> rows = tagger.predict_words([["Maria", "moved", "to", "Toronto"]])
+            >>> len(rows), rows[0].shape[0]
+            (1, 4)
         """
         return self._read("predict_words", x, batch_size)[1]
 
@@ -224,6 +232,13 @@ class AlbertTokenClassifier(NamedClasses, AlbertTask, keras_hub.models.Task):
 
         Raises:
             ValueError: If the model has no preprocessor.
+
+        Example:
+            >>> from keras_albert import AlbertTokenClassifier
+            >>> tagger = AlbertTokenClassifier.from_preset(
+            ...     "albert_small_en_uncased_ner")
+            >>> tagger.predict_tags([["Maria", "moved", "to", "Toronto"]])
+            [['B-person', 'O', 'O', 'B-location']]
         """
         documents, probabilities = self._read("predict_tags", x, batch_size)
         if self.known_scheme == "IO":
@@ -251,6 +266,16 @@ class AlbertTokenClassifier(NamedClasses, AlbertTask, keras_hub.models.Task):
 
         Raises:
             ValueError: If the model has no preprocessor.
+
+        Example:
+            >>> from keras_albert import AlbertTokenClassifier
+            >>> tagger = AlbertTokenClassifier.from_preset(
+            ...     "albert_small_en_uncased_ner")
+            >>> for entity in tagger.tag("Maria Lopez moved from Madrid to Toronto."):
+            ...     print(entity["label"], entity["text"], entity["start"])
+            person Maria Lopez 0
+            location Madrid 23
+            location Toronto 33
         """
         columns = self.require_preprocessor("tag").columns(x)
         self.random_head.warn(self, "tag")
@@ -282,6 +307,15 @@ class AlbertTokenClassifier(NamedClasses, AlbertTask, keras_hub.models.Task):
         Raises:
             ImportError: If seqeval is not installed.
             ValueError: If targets are invalid; the message names the row.
+
+        Example:
+            >>> from keras_albert import AlbertTokenClassifier
+            >>> tagger = AlbertTokenClassifier.from_preset(
+            ...     "albert_small_en_uncased_ner")
+            >>> words = [["Maria", "moved", "to", "Toronto"]]
+            >>> tags = [["B-person", "O", "O", "B-location"]]
+            >>> tagger.evaluate_entities(words, tags)["f1"]
+            1.0
         """
         targets = self.encode_targets(y)
         documents, probabilities = self._read(

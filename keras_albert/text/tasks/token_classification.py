@@ -176,7 +176,7 @@ def _tags_of_spans(target: SpanTags, words: WordRow, row: int) -> IntArray:
     others_untagged = (target.tags[:, 1:] < 0).any(axis=1)
     for wrong, why in (
         (ends > len(words.text), f"ends outside the text, of {len(words.text)}"),
-        (parts < 1, "holds no word"),
+        (parts < 1, "contains no word"),
         (np.append(False, shared), "shares a word with the one before"),
         (
             others_untagged & (parts > 1),

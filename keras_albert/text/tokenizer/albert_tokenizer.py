@@ -152,15 +152,36 @@ class AlbertTokenizer(PresetMixin, keras_hub.tokenizers.Tokenizer):
         return vocabularies.open_vocabulary(self.proto)
 
     def vocabulary_size(self) -> int:
-        """Return the number of pieces."""
+        """Return the number of pieces.
+
+        Example:
+            >>> from keras_albert import AlbertTokenizer
+            >>> tokenizer = AlbertTokenizer.from_preset("albert_small_en_uncased")
+            >>> tokenizer.vocabulary_size()
+            30522
+        """
         return len(self.vocabulary.pieces)
 
     def get_vocabulary(self) -> list[str]:
-        """Return the pieces, in the order of their ids."""
+        """Return the pieces, in the order of their ids.
+
+        Example:
+            >>> from keras_albert import AlbertTokenizer
+            >>> tokenizer = AlbertTokenizer.from_preset("albert_small_en_uncased")
+            >>> tokenizer.get_vocabulary()[2073]
+            'where'
+        """
         return list(self.vocabulary.pieces)
 
     def id_to_token(self, id: int) -> str:  # noqa: A002  (KerasHub's name)
-        """Return the piece of an id; raise if it is not in the vocabulary."""
+        """Return the piece of an id; raise if it is not in the vocabulary.
+
+        Example:
+            >>> from keras_albert import AlbertTokenizer
+            >>> tokenizer = AlbertTokenizer.from_preset("albert_small_en_uncased")
+            >>> tokenizer.id_to_token(2073)
+            'where'
+        """
         pieces = self.vocabulary.pieces
         if not 0 <= id < len(pieces):
             raise ValueError(
@@ -169,7 +190,14 @@ class AlbertTokenizer(PresetMixin, keras_hub.tokenizers.Tokenizer):
         return pieces[id]
 
     def token_to_id(self, token: str | bytes) -> int:
-        """Return the id of a piece, that of the unknown token if there is none."""
+        """Return the id of a piece, that of the unknown token if there is none.
+
+        Example:
+            >>> from keras_albert import AlbertTokenizer
+            >>> tokenizer = AlbertTokenizer.from_preset("albert_small_en_uncased")
+            >>> tokenizer.token_to_id("where")
+            2073
+        """
         if hasattr(token, "numpy"):
             token = token.numpy()
         text = token.decode() if isinstance(token, bytes) else token
@@ -222,6 +250,12 @@ class AlbertTokenizer(PresetMixin, keras_hub.tokenizers.Tokenizer):
         Raises:
             ValueError: If a row is missing, is not a text, or is not UTF-8; or no
                 vocabulary is set.
+
+        Example:
+            >>> from keras_albert import AlbertTokenizer
+            >>> tokenizer = AlbertTokenizer.from_preset("albert_small_en_uncased")
+            >>> tokenizer.tokenize("where is it?").tolist()
+            [2073, 2003, 2009, 1029]
         """
         if is_in_graph():
             graph, tokenizer = self._graph()
@@ -324,6 +358,12 @@ class AlbertTokenizer(PresetMixin, keras_hub.tokenizers.Tokenizer):
 
         Raises:
             ValueError: If an id is not in the vocabulary.
+
+        Example:
+            >>> from keras_albert import AlbertTokenizer
+            >>> tokenizer = AlbertTokenizer.from_preset("albert_small_en_uncased")
+            >>> tokenizer.detokenize([2073, 2003, 2009, 1029])
+            'where is it?'
         """
         if is_in_graph():
             graph, tokenizer = self._graph()

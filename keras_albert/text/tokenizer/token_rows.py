@@ -33,7 +33,13 @@ class TokenRows(NamedTuple):
 
     @classmethod
     def from_lists(cls, rows: Iterable[Sequence[int]]) -> "TokenRows":
-        """Concatenate lists, or other sequences, of int."""
+        """Concatenate lists, or other sequences, of int.
+
+        Example:
+            >>> from keras_albert.text import TokenRows
+            >>> TokenRows.from_lists([[5, 6], [7]]).to_lists()
+            [[5, 6], [7]]
+        """
         rows = list(rows)
         lengths = np.fromiter(map(len, rows), np.int64, len(rows))
         total = int(lengths.sum())
@@ -56,7 +62,13 @@ class TokenRows(NamedTuple):
         return len(self.lengths)
 
     def to_lists(self) -> list[list[int]]:
-        """Return the rows as lists of `int`."""
+        """Return the rows as lists of `int`.
+
+        Example:
+            >>> from keras_albert.text import TokenRows
+            >>> TokenRows.from_lists([[5, 6], [7]]).to_lists()
+            [[5, 6], [7]]
+        """
         values, lengths = self.values.tolist(), self.lengths.tolist()
         ends = np.cumsum(self.lengths).tolist()
         return [values[end - n : end] for end, n in zip(ends, lengths, strict=True)]
@@ -72,6 +84,11 @@ class TokenRows(NamedTuple):
 
         Raises:
             IndexError: If an index is out of range.
+
+        Example:
+            >>> from keras_albert.text import TokenRows
+            >>> TokenRows.from_lists([[5, 6], [7]]).take([1]).to_lists()
+            [[7]]
         """
         picked = np.asarray(indices, np.int64).reshape(-1)
         lengths = self.lengths[picked]

@@ -367,7 +367,7 @@ def _word_piece(
 ) -> bytes:
     if isinstance(rules, TextRules):
         raise ValueError(
-            "The vocabulary is a WordPiece, and `TextRules` are those of SentencePiece."
+            "The vocabulary is WordPiece, and `TextRules` are for SentencePiece."
             f" Received: text_rules={rules}. Pass `WordPieceRules`, or leave it out."
         )
     if isinstance(rules, str):

@@ -124,7 +124,7 @@ def test_tags_of_the_words_of_entities(spans, tags):
     ("spans", "message"),
     [
         ([(17, 24)], r"Row 7: the entity from 17 to 24 \('London'\) ends outside"),
-        ([(3, 4)], r"Row 7: the entity from 3 to 4 \(' '\) holds no word"),
+        ([(3, 4)], r"Row 7: the entity from 3 to 4 \(' '\) contains no word"),
         ([(0, 5), (6, 12)], r"Row 7: the entity from 6 to 12 .* shares a word"),
     ],
 )

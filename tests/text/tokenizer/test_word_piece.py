@@ -135,7 +135,7 @@ def test_capitals_choose_the_rules():
     lower = [piece for piece in PIECES if piece.startswith("[") or piece.islower()]
     assert AlbertTokenizer(lower).vocabulary.rules.lowercase
     assert not AlbertTokenizer(PIECES).vocabulary.rules.lowercase
-    with pytest.raises(ValueError, match="`TextRules` are those of SentencePiece"):
+    with pytest.raises(ValueError, match="`TextRules` are for SentencePiece"):
         AlbertTokenizer(PIECES, TextRules())
 
 
