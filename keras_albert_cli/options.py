@@ -250,8 +250,8 @@ dev FILE (path): the validation file
 _EXPORT = read_options("""
 preset: a fine-tuned model: a directory or a handle
 path (path): the file or directory to write
---format (tf_saved_model|onnx|litert): by default onnx for a path that ends in .onnx,
-  litert for .tflite, and tf_saved_model for any other
+--format (tf_saved_model|onnx|transformers_onnx|litert): by default onnx for a path that
+  ends in .onnx, litert for .tflite, and tf_saved_model for any other
 --task NAME: the class to load it as; by default its own
 [options of tf_saved_model]
 --version (0..9223372036854775807): by default the next one
@@ -505,6 +505,7 @@ size. OUTPUT receives exits.json and exits.png, for which matplotlib is required
 
   tf_saved_model  a directory of versions for TensorFlow Serving; takes texts
   onnx            a file for ONNX Runtime or OpenVINO; takes token ids or texts
+  transformers_onnx  a folder for transformers.js, Optimum, sentence-transformers
   litert          a file for LiteRT (TensorFlow Lite); takes token ids
 """,
         "keras-albert export runs/mine/preset mine.onnx --inputs text",
