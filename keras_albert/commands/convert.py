@@ -41,7 +41,7 @@ def run_convert(arguments: argparse.Namespace) -> None:
 
 _OPTIONS = (
     *("quantize", "inputs", "pairs", "sequence_length", "version", "max_length"),
-    *("top_k", "overwrite", "early"),
+    *("top_k", "overwrite", "early", "javascript"),
 )
 
 

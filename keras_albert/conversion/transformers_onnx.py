@@ -1,6 +1,7 @@
 """Folders of ONNX models that programs for transformers' models read."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,8 @@ from keras_albert.text.tokenizer.word_piece import ROLES
 from keras_albert.utils.atomic_files import atomic_directory
 
 # Where clients look for the model in float32 and in int8.
-_FILES = {"onnx/model.onnx": False, "onnx/model_quantized.onnx": True}
+_FILE = "onnx/model.onnx"
+QUANTIZED_FILE = "onnx/model_quantized.onnx"
 
 
 def export_transformers_onnx(task: AlbertTask, path: Path) -> Path:
@@ -61,34 +63,44 @@ def export_transformers_onnx(task: AlbertTask, path: Path) -> Path:
         >>> classifier.export("films", format="transformers_onnx")  # doctest: +SKIP
         PosixPath('films')
     """
+    check_task(task)
+    with tasks.explained_errors(path), atomic_directory(path, refuse_mixing) as folder:
+        write_folder(task, folder, (_FILE, QUANTIZED_FILE))
+    return path
+
+
+def check_task(task: AlbertTask) -> None:
+    """Raise if a task cannot be written, for any of the reasons in the docstring."""
     tasks.row_of(task)
-    preprocessor = task.preprocessor
-    if preprocessor is None:
+    if task.preprocessor is None:
         raise ValueError(
             "The folder contains the vocabulary, but this task has no preprocessor. "
             "Build it with one."
         )
     tasks.check_tokenizer(task)
-    config = _config(task)
+    _config(task)
     check_onnx()
+
+
+def write_folder(task: Any, folder: Path, models: Sequence[str]) -> None:
+    """Write the files of a task that was checked, with some of the two models."""
     task = tasks.with_one_head(task)
-    with tasks.explained_errors(path), atomic_directory(path, refuse_mixing) as folder:
-        length = min(preprocessor.max_length, task.backbone.max_sequence_length)
-        proto = preprocessor.tokenizer.proto
-        tokenizer = write_tokenizer_files(folder, proto, length)
-        special = {role: tokenizer[role] for role in ROLES}
-        for name, content in (
-            (CONFIG_FILE, config),
-            ("special_tokens_map.json", special),
-        ):
-            text = json.dumps(content, indent=2, ensure_ascii=False)
-            (folder / name).write_text(f"{text}\n", encoding="utf-8")
-        if type(task).__name__ == "AlbertTextEmbedder":
-            write_modules(task, folder)
-        (folder / "onnx").mkdir()
-        for name, quantize in _FILES.items():
-            write_onnx(task, folder / name, "transformers", quantize=quantize)
-    return path
+    preprocessor = task.preprocessor
+    length = min(preprocessor.max_length, task.backbone.max_sequence_length)
+    tokenizer = write_tokenizer_files(folder, preprocessor.tokenizer.proto, length)
+    special = {role: tokenizer[role] for role in ROLES}
+    for name, content in (
+        (CONFIG_FILE, _config(task)),
+        ("special_tokens_map.json", special),
+    ):
+        text = json.dumps(content, indent=2, ensure_ascii=False)
+        (folder / name).write_text(f"{text}\n", encoding="utf-8")
+    if type(task).__name__ == "AlbertTextEmbedder":
+        write_modules(task, folder)
+    (folder / "onnx").mkdir()
+    for name in models:
+        quantize = name == QUANTIZED_FILE
+        write_onnx(task, folder / name, "transformers", quantize=quantize)
 
 
 def _config(task: Any) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from keras_albert.conversion.transformers_onnx import export_transformers_onnx
+    from keras_albert.conversion.web_page.export import export_web_page
     from keras_albert.serving.litert import export_litert
     from keras_albert.serving.onnx.export import export_onnx
     from keras_albert.serving.saved_model.export import export_saved_model
@@ -16,6 +17,7 @@ __all__ = [
     "export_onnx",
     "export_saved_model",
     "export_transformers_onnx",
+    "export_web_page",
     "verify",
 ]
 
@@ -24,8 +26,9 @@ _MODULES = {
     "export_litert": "serving.litert",
     "export_onnx": "serving.onnx.export",
     "export_saved_model": "serving.saved_model.export",
-    # It writes the files of other libraries as well.
+    # They write the files of other libraries as well.
     "export_transformers_onnx": "conversion.transformers_onnx",
+    "export_web_page": "conversion.web_page.export",
     "verify": "serving.verification",
 }
 

@@ -17,6 +17,7 @@ _WRITERS = {
     "transformers_onnx": (
         "keras_albert.conversion.transformers_onnx:export_transformers_onnx"
     ),
+    "web_page": "keras_albert.conversion.web_page.export:export_web_page",
 }
 _DEFAULT = "tf_saved_model"
 _SUFFIXES = {".onnx": "onnx", ".tflite": "litert"}
