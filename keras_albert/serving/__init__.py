@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from keras_albert.serving.litert import export_litert
     from keras_albert.serving.onnx.export import export_onnx
     from keras_albert.serving.saved_model.export import export_saved_model
+    from keras_albert.serving.servers.export import export_server
     from keras_albert.serving.verification import VerifiedModel, verify
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "export_litert",
     "export_onnx",
     "export_saved_model",
+    "export_server",
     "export_transformers_onnx",
     "export_web_page",
     "verify",
@@ -26,6 +28,7 @@ _MODULES = {
     "export_litert": "serving.litert",
     "export_onnx": "serving.onnx.export",
     "export_saved_model": "serving.saved_model.export",
+    "export_server": "serving.servers.export",
     # They write the files of other libraries as well.
     "export_transformers_onnx": "conversion.transformers_onnx",
     "export_web_page": "conversion.web_page.export",

@@ -28,7 +28,8 @@ OTHERS = {
     *("--master-addr", "--master-port", "--max-restarts", "--nnodes", "--node-rank"),
     "--nproc-per-node",
     *("--export_dir", "--init_checkpoint"),
-    # Of npm.
+    # Of npm and pip.
+    "--no-cache-dir",
     *("--ignore-scripts", "--prefix"),
     *("--directory", "--examples", "--strict", "--no-cache", "--help"),
 }

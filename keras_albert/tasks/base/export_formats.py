@@ -14,6 +14,7 @@ _WRITERS = {
     "tf_saved_model": "keras_albert.serving.saved_model.export:export_saved_model",
     "onnx": "keras_albert.serving.onnx.export:export_onnx",
     "litert": "keras_albert.serving.litert:export_litert",
+    "server": "keras_albert.serving.servers.export:export_server",
     "transformers_onnx": (
         "keras_albert.conversion.transformers_onnx:export_transformers_onnx"
     ),
