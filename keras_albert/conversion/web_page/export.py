@@ -113,9 +113,9 @@ def _javascript_files(directory: Path) -> list[Path]:
     missing = [file for file in files if not file.is_file()]
     if missing:
         raise FileNotFoundError(
-            f"There is no {missing[0]}, which the page runs. Install it with npm: npm "
-            f"install --ignore-scripts --prefix {directory} @huggingface/transformers@4"
-            f", and pass javascript={str(directory)!r}."
+            f"There is no {missing[0]}, which the page runs. Install it with npm, and "
+            "pass its directory as `javascript`: npm install --ignore-scripts --prefix "
+            f"{directory} @huggingface/transformers@4"
         )
     return files
 
