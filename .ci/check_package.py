@@ -28,6 +28,14 @@ _WEIGHTS, _ASSETS = "model.weights.h5", "assets/tokenizer/vocabulary"
 REQUIRED = {
     "keras_albert/py.typed",
     *(
+        f"keras_albert/serving/servers/{name}.py.txt"
+        for name in ("bentoml", "litserve", "model")
+    ),
+    *(
+        f"keras_albert/conversion/web_page/{file}"
+        for file in ("index.html", "page.css", "page.js", "answers.js")
+    ),
+    *(
         f"keras_albert/presets/albert_{name}_en_uncased{use}/{file}"
         for name, use, files in (
             ("tiny", "", (_WEIGHTS, f"{_ASSETS}.spm", "curve.png")),

@@ -252,20 +252,25 @@ dev FILE (path): the validation file
 _EXPORT = read_options("""
 preset: a fine-tuned model: a directory or a handle
 path (path): the file or directory to write
---format (tf_saved_model|onnx|litert): by default onnx for a path that ends in .onnx,
-  litert for .tflite, and tf_saved_model for any other
+--format (tf_saved_model|onnx|transformers_onnx|server|web_page|litert): by default onnx
+  for a path that ends in .onnx, litert for .tflite, server with --server, and
+  tf_saved_model for any other
 --task NAME: the class to load it as; by default its own
 [options of tf_saved_model]
 --version (0..9223372036854775807): by default the next one
 --max-length (tokens): the maximum length of rows in tokens
 --top-k (count): number of predictions
 [options of onnx and litert]
---quantize: onnx: int8; litert: dynamic_int8 or fp16; by default float
+--quantize: onnx, server: int8; litert: dynamic_int8 or fp16; by default float
 --inputs: onnx: tokens (by default) or text
---pairs (flag): onnx: take pairs of texts
+--pairs (flag): onnx, server: take pairs of texts
 --early (patience|threshold): onnx: the rule by which texts leave a model with exits
 --sequence-length (tokens): litert: fixed length of rows in tokens; by default any
 --overwrite (flag): replace the file
+[options of server and web_page]
+--server NAME: litserve or bentoml
+--javascript DIR: web_page: npm's directory of onnxruntime-web and
+  @huggingface/tokenizers; by default this one
 """)
 
 _VERIFY = read_options("""
@@ -518,6 +523,9 @@ size. OUTPUT receives exits.json and exits.png, for which matplotlib is required
 
   tf_saved_model  a directory of versions for TensorFlow Serving; takes texts
   onnx            a file for ONNX Runtime or OpenVINO; takes token ids or texts
+  transformers_onnx  a folder for transformers.js, Optimum, sentence-transformers
+  server          a folder for LitServe or BentoML; takes texts
+  web_page        a page that runs the model in a browser
   litert          a file for LiteRT (TensorFlow Lite); takes token ids
 """,
         "keras-albert export runs/mine/preset mine.onnx --inputs text",

@@ -199,6 +199,11 @@ def _open_onnx(
         def run(columns: Columns) -> dict[str, Any]:
             return _asked_for(process.run(columns | numbers), exits)
 
+        if metadata.get("inputs") == "transformers":
+            raise ValueError(
+                f"{path} takes ids by transformers' names, and is for other programs. "
+                "Ask the preset itself, or export it with `--format onnx`."
+            )
         if metadata.get("inputs") == "text":
             return text_predictor((process.columns,), run, batch_size, process.close)
         labels = json.loads(metadata.get("labels", "[]"))

@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import keras
+
 from keras_albert.backbone import AlbertBackbone
 from keras_albert.layers.run_layers import get_activation
 from keras_albert.presets.checkpoint import check_sizes
@@ -40,6 +42,11 @@ ACTIVATIONS = {
     **dict.fromkeys(("gelu_accurate", "gelu_fast"), "gelu_approximate"),
     **{"relu": "relu", "silu": "silu", "swish": "silu", "tanh": "tanh"},
 }
+
+# The classes whose labels, activation and dropout are in transformers' config.
+LABELLED = ("AlbertClassifier", "AlbertTokenClassifier")
+# The `problem_type` of a text with any number of labels.
+SETS = "multi_label_classification"
 
 
 def wrong_value(
@@ -117,10 +124,20 @@ def backbone_config(
             f"Its activations are: {known}. Save the model as a preset of keras_albert "
             "instead."
         )
-    counts = {theirs: getattr(backbone, ours) for ours, theirs, _ in _COUNTS}
     rates = {theirs: getattr(backbone, ours) for ours, theirs, _ in _RATES}
-    values = counts | rates | {"hidden_act": names[own], "initializer_range": 0.02}
-    return {(keys or {}).get(key, key): value for key, value in values.items()}
+    values = rates | {"hidden_act": names[own], "initializer_range": 0.02}
+    values = {(keys or {}).get(key, key): value for key, value in values.items()}
+    return size_config(backbone, keys) | values
+
+
+def size_config(
+    backbone: AlbertBackbone, keys: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    """Translate the sizes of a backbone to a config."""
+    return {
+        (keys or {}).get(theirs, theirs): getattr(backbone, ours)
+        for ours, theirs, _ in _COUNTS
+    }
 
 
 def check_groups(
@@ -165,10 +182,25 @@ def read_labels(
     return len(names), names
 
 
-def label_config(num_classes: int, labels: Any) -> dict[str, Any]:
-    """Translate classes to a config."""
-    names = labels or [f"LABEL_{number}" for number in range(num_classes)]
-    return {
+def label_config(model: Any) -> dict[str, Any]:
+    """Translate the classes of a task, and how they are scored, to a config."""
+    tasks = {cls.__name__ for cls in type(model).__mro__}
+    if not tasks & set(LABELLED):
+        return {}
+    names = model.labels or [f"LABEL_{number}" for number in range(model.num_classes)]
+    config = {
         "id2label": {str(number): name for number, name in enumerate(names)},
         "label2id": {name: number for number, name in enumerate(names)},
     }
+    if "AlbertClassifier" not in tasks:
+        return config
+    plain = keras.activations.linear, keras.activations.softmax
+    if model.activation not in plain and not model.is_multi_label:
+        raise ValueError(
+            "transformers' classifier returns logits, to which softmax or, for several "
+            "labels, sigmoid can be applied. Received a classifier with "
+            f"activation={model.activation!r}. Save it as a preset of keras_albert "
+            "instead."
+        )
+    kind = SETS if model.is_multi_label else "single_label_classification"
+    return config | {"problem_type": "regression" if model.is_regression else kind}

@@ -183,36 +183,41 @@ class SentenceTransformersFormat(checkpoint.CheckpointFormat):
                 f"{type(model).__name__}. Export an AlbertTextEmbedder."
             )
         transformers.TRANSFORMERS.for_model(model).write(model, directory, vocabulary)
-        kinds = {"": "Transformer", _POOLING_FOLDER: "Pooling"}
-        if model.normalize:
-            kinds[_NORMALIZE_FOLDER] = "Normalize"
-        modules = [
-            {
-                "idx": number,
-                "name": str(number),
-                "path": path,
-                "type": f"sentence_transformers.models.{kind}",
-            }
-            for number, (path, kind) in enumerate(kinds.items())
-        ]
-        pooling = {"word_embedding_dimension": model.backbone.hidden_dim} | {
-            flag: mode == model.pooling_mode for flag, mode in _FLAGS.items()
+        write_modules(model, directory)
+
+
+def write_modules(model: Any, directory: Path) -> None:
+    """Write what makes the model of transformers in a directory a text embedder."""
+    kinds = {"": "Transformer", _POOLING_FOLDER: "Pooling"}
+    if model.normalize:
+        kinds[_NORMALIZE_FOLDER] = "Normalize"
+    modules = [
+        {
+            "idx": number,
+            "name": str(number),
+            "path": path,
+            "type": f"sentence_transformers.models.{kind}",
         }
-        length = model.backbone.max_sequence_length
-        settings: dict[str, Any] = {"similarity_fn_name": "cosine"}
-        if (preprocessor := model.preprocessor) is not None:
-            length = min(length, preprocessor.max_length)
-            settings["prompts"] = preprocessor.prompts
-            settings["default_prompt_name"] = preprocessor.default_prompt
-        (directory / _POOLING_FOLDER).mkdir()
-        for name, content in (
-            (_MODULES_FILE, modules),
-            (f"{_POOLING_FOLDER}/{checkpoint.CONFIG_FILE}", pooling),
-            (_LENGTH_FILE, {"max_seq_length": length, "do_lower_case": False}),
-            (_SETTINGS_FILE, settings),
-        ):
-            text = json.dumps(content, indent=2)
-            (directory / name).write_text(f"{text}\n", encoding="utf-8")
+        for number, (path, kind) in enumerate(kinds.items())
+    ]
+    pooling = {"word_embedding_dimension": model.backbone.hidden_dim} | {
+        flag: mode == model.pooling_mode for flag, mode in _FLAGS.items()
+    }
+    length = model.backbone.max_sequence_length
+    settings: dict[str, Any] = {"similarity_fn_name": "cosine"}
+    if (preprocessor := model.preprocessor) is not None:
+        length = min(length, preprocessor.max_length)
+        settings["prompts"] = preprocessor.prompts
+        settings["default_prompt_name"] = preprocessor.default_prompt
+    (directory / _POOLING_FOLDER).mkdir()
+    for name, content in (
+        (_MODULES_FILE, modules),
+        (f"{_POOLING_FOLDER}/{checkpoint.CONFIG_FILE}", pooling),
+        (_LENGTH_FILE, {"max_seq_length": length, "do_lower_case": False}),
+        (_SETTINGS_FILE, settings),
+    ):
+        text = json.dumps(content, indent=2)
+        (directory / name).write_text(f"{text}\n", encoding="utf-8")
 
 
 def _pooling_mode(folder: Path) -> str:

@@ -22,7 +22,13 @@ from keras_albert.text.tokenizer.sentencepiece_file import (
     check_vocabulary,
     parse_vocabulary,
 )
-from keras_albert.text.tokenizer.word_piece import added_token, template
+from keras_albert.text.tokenizer.word_piece import (
+    added_token,
+    is_word_piece,
+    parse_word_piece,
+    template,
+    transformers_config,
+)
 from keras_albert.utils.reading import (
     parse_json,
     read_bytes,
@@ -306,8 +312,16 @@ def _steps(normalizer: Any) -> Iterator[Step]:
         yield normalizer
 
 
-def write_tokenizer_files(directory: Path, proto: bytes, max_length: int) -> None:
-    """Write `tokenizer.json` and `tokenizer_config.json`."""
+def write_tokenizer_files(
+    directory: Path, proto: bytes, max_length: int
+) -> dict[str, Any]:
+    """Write `tokenizer.json` and `tokenizer_config.json`, and return the latter."""
+    if is_word_piece(proto):
+        (directory / TOKENIZER_FILE).write_bytes(proto)
+        config = transformers_config(parse_word_piece(proto).rules, max_length)
+        text = json.dumps(config, indent=2)
+        (directory / _CONFIG_FILE).write_text(text, encoding="utf-8")
+        return config
     # With them, transformers and transformers.js tokenize as SentencePiece does; a
     # special token that is written in a text is one there.
     ids = {token: index for index, token in enumerate(SPECIAL_TOKENS)}
@@ -339,6 +353,7 @@ def write_tokenizer_files(directory: Path, proto: bytes, max_length: int) -> Non
     for name, content in ((TOKENIZER_FILE, tokenizer), (_CONFIG_FILE, config)):
         text = json.dumps(content, ensure_ascii=False, indent=1)
         (directory / name).write_text(f"{text}\n", encoding="utf-8")
+    return config
 
 
 def _unigram(model: Any) -> dict[str, Any]:

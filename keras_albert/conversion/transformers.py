@@ -11,6 +11,8 @@ import numpy as np
 
 from keras_albert.conversion import tokenizer_json, weight_files
 from keras_albert.conversion.config import (
+    LABELLED,
+    SETS,
     backbone_arguments,
     backbone_config,
     check_groups,
@@ -46,14 +48,9 @@ from keras_albert.text.tokenizer.vocabularies import open_vocabulary
 
 _VOCABULARY_FILE = "spiece.model"
 _TOKENIZER_FILE = "tokenizer.json"
-_TOKENIZER_CONFIG_FILE = "tokenizer_config.json"
 
 # The name shared by heads of several classes, which the config tells apart.
 _AMBIGUOUS_PREFIX = "classifier."
-
-# The classes whose labels, activation and dropout are in transformers' config.
-_LABELLED = ("AlbertClassifier", "AlbertTokenClassifier")
-_SETS = "multi_label_classification"
 
 # The beginnings of names in a file of the base class, which has no prefix.
 _BARE = ("embeddings.", "embeddings_project.", "encoder.", "transformer.", "pooler.")
@@ -143,7 +140,7 @@ class TransformersCheckpoint(WeightMapCheckpoint):
                 if config.get(key, value) != value:
                     raise wrong_value(source, key, config[key], repr(value))
         head = next((head for head in self.weight_map.heads if head.task in ours), None)
-        if head and set(_LABELLED) & set(ours) and self.has_head(head):
+        if head and set(LABELLED) & set(ours) and self.has_head(head):
             count, labels = read_labels(config, source)
             # Before a head is built.
             for each in head.mappings:
@@ -156,7 +153,7 @@ class TransformersCheckpoint(WeightMapCheckpoint):
                         "belong together."
                     )
             arguments |= {"num_classes": count, "labels": labels}
-            if "AlbertClassifier" in ours and config.get("problem_type") == _SETS:
+            if "AlbertClassifier" in ours and config.get("problem_type") == SETS:
                 arguments["activation"] = "sigmoid"
         return arguments
 
@@ -321,12 +318,9 @@ class TransformersFormat(WeightMapFormat):
         length = backbone_of(model).max_sequence_length
         if words is not None:
             (directory / words.file_name).write_bytes(words.contents())
-            (directory / _TOKENIZER_FILE).write_bytes(words.proto)
-            rules = word_piece.parse_word_piece(words.proto).rules
-            text = json.dumps(word_piece.transformers_config(rules, length), indent=2)
-            (directory / _TOKENIZER_CONFIG_FILE).write_text(text, encoding="utf-8")
         elif vocabulary is not None:
             (directory / _VOCABULARY_FILE).write_bytes(vocabulary)
+        if vocabulary is not None:
             tokenizer_json.write_tokenizer_files(directory, vocabulary, length)
 
     def config(self, model: keras.Model) -> dict[str, Any]:
@@ -355,20 +349,7 @@ class TransformersFormat(WeightMapFormat):
         }
         if head.task in self.weight_map.dropouts:
             config[self.weight_map.dropouts[head.task][0]] = model.dropout
-        if head.task in _LABELLED:
-            config |= label_config(model.num_classes, model.labels)
-        if head.task == "AlbertClassifier":
-            plain = keras.activations.linear, keras.activations.softmax
-            if model.activation not in plain and not model.is_multi_label:
-                raise ValueError(
-                    "transformers' classifier returns logits, to which softmax or, for "
-                    "several labels, sigmoid can be applied. Received a classifier "
-                    f"with activation={model.activation!r}. Save it as a preset of "
-                    "keras_albert instead."
-                )
-            kind = _SETS if model.is_multi_label else "single_label_classification"
-            config["problem_type"] = "regression" if model.is_regression else kind
-        return config
+        return config | label_config(model)
 
 
 def find_model_type(files: Files) -> str | None:

@@ -180,7 +180,7 @@ class CheckpointExports:
         if tokenizer is None:
             tokenizer = getattr(getattr(self, "preprocessor", None), "tokenizer", None)
         vocabulary = getattr(tokenizer, "proto", None)
-        with atomic_directory(directory, _plan) as temporary:
+        with atomic_directory(directory, refuse_mixing) as temporary:
             chosen.write(self, temporary, vocabulary)
         return Path(directory)
 
@@ -207,7 +207,7 @@ def _refuse_rounding(model: Any) -> None:
             )
 
 
-def _plan(written: Path, target: Path) -> Callable[[str], bool]:
+def refuse_mixing(written: Path, target: Path) -> Callable[[str], bool]:
     """Raise if other files in the target would be read along with the new ones."""
     there = {
         path.relative_to(target).as_posix()

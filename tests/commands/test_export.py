@@ -124,3 +124,16 @@ def test_a_damaged_saved_model_is_named(tmp_path, capsys):
     error = capsys.readouterr().err
     assert f"TensorFlow cannot load {tmp_path / 'model'}" in error
     assert "Copy or export it again" in error
+
+
+def test_a_server_is_a_format(preset, tmp_path, capsys):
+    need("onnxscript")
+    options = ["--server", "bentoml", "--quantize", "int8"]
+    assert run("export", preset, tmp_path / "a", *options) == 0
+    assert "AlbertClassifier" in capsys.readouterr().out
+    assert (tmp_path / "a" / "service.py").is_file()
+    options = ["--server", "litserve", "--top-k", 1]
+    assert run("export", preset, tmp_path / "b", *options) == 1
+    assert "server has no option --top-k" in capsys.readouterr().err
+    assert run("export", preset, tmp_path / "b.onnx", *options[:2]) == 1
+    assert "named as a file of the format 'onnx'" in capsys.readouterr().err

@@ -326,6 +326,18 @@ def test_a_model_of_ids_of_another_task_says_what_to_ask(tiny_proto, tmp_path, c
     assert "--inputs text" in error
 
 
+def test_a_model_for_other_programs_is_refused(tiny_proto, tmp_path, capsys):
+    pytest.importorskip("onnxscript")
+    preset, folder = tmp_path / "preset", tmp_path / "folder"
+    make_task("TextEmbedder", tiny_proto).save_to_preset(preset)
+    assert run("export", preset, folder, "--format", "transformers_onnx") == 0
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text('{"text": "a"}\n')
+    model = folder / "onnx" / "model.onnx"
+    assert run("predict", model, rows, "--preset", preset) == 1
+    assert "ids by transformers' names" in capsys.readouterr().err
+
+
 def test_choices_keep_their_numbers(tiny_proto, tmp_path, capsys):
     make_task("MultipleChoice", tiny_proto).save_to_preset(tmp_path / "preset")
     path = tmp_path / "rows.tsv"

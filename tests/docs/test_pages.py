@@ -29,6 +29,9 @@ OTHERS = {
     *("--master-addr", "--master-port", "--max-restarts", "--nnodes", "--node-rank"),
     "--nproc-per-node",
     *("--export_dir", "--init_checkpoint"),
+    # Of npm and pip.
+    "--no-cache-dir",
+    *("--ignore-scripts", "--prefix"),
     *("--directory", "--examples", "--strict", "--no-cache", "--help"),
 }
 

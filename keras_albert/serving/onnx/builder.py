@@ -146,7 +146,9 @@ class OnnxBuilder:
         table, *scale = self._matrix(embedding, "embeddings", axis=1)
         return self._multiply(x, self.op.Transpose(table, perm=[1, 0]), *scale)
 
-    def dense(self, layer: Any, x: Any, keep_float: bool = False) -> Any:
+    def dense(
+        self, layer: Any, x: Any, keep_float: bool = False, activate: bool = True
+    ) -> Any:
         """Run a `keras.layers.Dense`."""
         if keep_float:
             kernel = float_weight(layer, "kernel")
@@ -155,7 +157,7 @@ class OnnxBuilder:
             x = self._multiply(x, *self._matrix(layer, "kernel", axis=0))
         if layer.use_bias:
             x = self.op.Add(x, self.weight(layer.bias))
-        return self.activate(layer.activation, x)
+        return self.activate(layer.activation, x) if activate else x
 
     def dense_halves(self, layer: Any, first: Any, second: Any) -> tuple[Any, Any]:
         """Run a dense layer on each half of its input separately."""
@@ -360,6 +362,8 @@ def build_onnx_model(
     if inputs == "text":
         builder.graph.opset_imports[TEXT_DOMAIN] = 1
         graph.from_texts(pairs)
+    elif inputs == "transformers":
+        graph.from_transformers()
     else:
         graph.from_tokens()
     for node in builder.graph.all_nodes():

@@ -24,6 +24,16 @@ class ClassifierGraph(OnnxTask):
         pooled = self.encode_pooled(ids)
         return self.builder.dense(self.task.output_dense, pooled, keep_float=True)
 
+    def transformers_outputs(self, ids: dict[str, Any]) -> dict[str, tuple[Any, ...]]:
+        # Clients apply the softmax, or the sigmoid.
+        logits = self.builder.dense(
+            self.task.output_dense,
+            self.encode_pooled(ids),
+            keep_float=True,
+            activate=False,
+        )
+        return {"logits": (logits, "batch", self.task.num_classes)}
+
     def answer_tokens(self, outputs: Any) -> None:
         self._answer(outputs)
 

@@ -71,20 +71,39 @@ def export_onnx(
     """
     _check_arguments(task, inputs, pairs, quantize, early)
     check_new_file(path, overwrite)
-    check_packages("The ONNX export", "keras-albert[onnx]", "onnx", "onnxscript")
-    build = import_module("keras_albert.serving.onnx.builder").build_onnx_model
+    check_onnx()
     options = {} if early is None else {"early": early}
     task = tasks.with_one_head(task) if early is None else task
     # The path is tried first, so that errors appear before any work is done.
     with tasks.explained_errors(path), atomic_file(path) as partial:
-        # The only type of metadata in ONNX is string.
-        described = {
-            name: x if isinstance(x, str) else json.dumps(x, ensure_ascii=False)
-            for name, x in tasks.describe_model(task, inputs).items()
-        }
-        content = build(task, inputs, pairs, quantize == "int8", described, **options)
-        partial.write_bytes(content)
+        write_onnx(task, partial, inputs, pairs, quantize == "int8", **options)
     return path
+
+
+def check_onnx() -> None:
+    """Raise if a package that writes ONNX is missing."""
+    check_packages("The ONNX export", "keras-albert[onnx]", "onnx", "onnxscript")
+
+
+def write_onnx(
+    task: AlbertTask,
+    path: Path,
+    inputs: str,
+    pairs: bool = False,
+    quantize: bool = False,
+    **options: Any,
+) -> None:
+    """Write a task with one head, unless it is `early`, to a new file.
+
+    `inputs` are those of `export_onnx`, or "transformers".
+    """
+    build = import_module("keras_albert.serving.onnx.builder").build_onnx_model
+    # The only type of metadata in ONNX is string.
+    described = {
+        name: x if isinstance(x, str) else json.dumps(x, ensure_ascii=False)
+        for name, x in tasks.describe_model(task, inputs).items()
+    }
+    path.write_bytes(build(task, inputs, pairs, quantize, described, **options))
 
 
 def _check_arguments(

@@ -37,6 +37,29 @@ class OnnxTask:
         add = self.builder.input
         self.answer_texts(*(add(n, "string", "batch", *x) for n, x in inputs.items()))
 
+    def from_transformers(self) -> None:
+        """Build the graph with transformers' names of inputs and outputs, int64."""
+        op, builder, axes = self.op, self.builder, self.token_axes()["token_ids"]
+        tokens, mask, segments = (
+            builder.input(name, "int64", *axes)
+            for name in ("input_ids", "attention_mask", "token_type_ids")
+        )
+        # Some clients pass zeros for a pair: what follows its first separator is the
+        # second text. Of one text, only padding follows.
+        separator = self.task.preprocessor.tokenizer.sep_token_id
+        is_separator = builder.cast(op.Equal(tokens, separator), "int64")
+        behind = op.Greater(op.CumSum(is_separator, -1, exclusive=1), 0)
+        second = op.Mul(builder.cast(behind, "int64"), mask)
+        is_told = op.ReduceMax(segments, [-1], keepdims=1)
+        segments = op.Where(op.Greater(is_told, 0), segments, second)
+        ids = dict(zip(ID_NAMES, (tokens, segments, mask), strict=True))
+        for name, (value, *axes_of) in self.transformers_outputs(ids).items():
+            builder.output(name, value, *axes_of)
+
+    def transformers_outputs(self, ids: dict[str, Any]) -> dict[str, tuple[Any, ...]]:
+        """Return the outputs by transformers' names, each with its axes."""
+        raise NotImplementedError
+
     def token_axes(self) -> dict[str, tuple[str, ...]]:
         """Return the axes of each input of ids."""
         return dict.fromkeys(ID_NAMES, ("batch", "length"))

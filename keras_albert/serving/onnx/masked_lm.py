@@ -19,13 +19,21 @@ class MaskedLMGraph(OnnxTask):
     def run(self, ids: dict[str, Any]) -> Any:
         return self.score_positions(self.encode(ids), ids["mask_positions"])
 
+    def transformers_outputs(self, ids: dict[str, Any]) -> dict[str, tuple[Any, ...]]:
+        logits = self._score(self.encode(ids))
+        size = self.task.backbone.vocabulary_size
+        return {"logits": (logits, "batch", "length", size)}
+
     def score_positions(self, sequence: Any, positions: Any) -> Any:
-        """Run the `MaskedLMHead`."""
-        op, builder, head = self.op, self.builder, self.task.masked_lm_head
-        width = self.task.backbone.hidden_dim
-        positions = op.Unsqueeze(builder.without_negative(positions), [-1])
+        """Run the `MaskedLMHead` at some positions."""
+        op, width = self.op, self.task.backbone.hidden_dim
+        positions = op.Unsqueeze(self.builder.without_negative(positions), [-1])
         where = op.Expand(positions, [1, 1, width])
-        x = builder.dense(head.transform, op.GatherElements(sequence, where, axis=1))
+        return self._score(op.GatherElements(sequence, where, axis=1))
+
+    def _score(self, x: Any) -> Any:
+        op, builder, head = self.op, self.builder, self.task.masked_lm_head
+        x = builder.dense(head.transform, x)
         x = builder.layer_norm(head.layer_norm, x)
         scores = builder.score_tokens(head.token_embedding, x)
         return op.Add(scores, builder.weight(head.output_bias))

@@ -40,6 +40,9 @@ class MultipleChoiceGraph(OnnxTask):
         self.is_present = op.Greater(op.ReduceMax(mask, [2], keepdims=0), 0)
         return op.Where(self.is_present, scores, MISSING_CHOICE)
 
+    def transformers_outputs(self, ids: dict[str, Any]) -> dict[str, tuple[Any, ...]]:
+        return {"logits": (self.run(ids), "batch", "choices")}
+
     def answer_tokens(self, outputs: Any) -> None:
         """Add the numeric outputs."""
         self.builder.output("logits", outputs, "batch", "choices")

@@ -72,6 +72,11 @@ class QuestionAnswererGraph(OnnxTask):
         rank = op.Min(list(range(self.task.start_n_top)), op.Sub(count, 1))
         return op.Gather(order, rank, axis=1)
 
+    def transformers_outputs(self, ids: dict[str, Any]) -> dict[str, tuple[Any, ...]]:
+        return {
+            name: (logits, "batch", "length") for name, logits in self.run(ids).items()
+        }
+
     def answer_tokens(self, outputs: dict[str, Any]) -> None:
         is_conditional = self.task.head == "conditional"
         starts = (self.task.start_n_top,) if is_conditional else ()

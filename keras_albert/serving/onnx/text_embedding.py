@@ -11,6 +11,18 @@ from keras_albert.serving.onnx.graph import OnnxTask
 class TextEmbedderGraph(OnnxTask):
     """The graph of an `AlbertTextEmbedder`: `embedding`, `(batch, width)`."""
 
+    def transformers_outputs(self, ids: dict[str, Any]) -> dict[str, tuple[Any, ...]]:
+        op, sequence = self.op, self.encode(ids)
+        weights = self._token_weights(ids)
+        if weights is not None:
+            # Clients know no weights: those of a text get a mean of 1.
+            weights = op.Unsqueeze(weights, [-1])
+            mean = masked_mean(self.builder, weights, ids["padding_mask"])
+            weights = op.Div(weights, op.Unsqueeze(mean, [-1]))
+            sequence = op.Mul(sequence, weights)
+        width = self.task.backbone.hidden_dim
+        return {"last_hidden_state": (sequence, "batch", "length", width)}
+
     def run(self, ids: dict[str, Any]) -> Any:
         op = self.op
         vectors = self._pool(self.encode(ids), ids)
@@ -21,19 +33,24 @@ class TextEmbedderGraph(OnnxTask):
         return op.Div(vectors, op.Max(length, keras.config.epsilon()))
 
     def _pool(self, sequence: Any, ids: dict[str, Any]) -> Any:
-        op, mode, pooling = self.op, self.task.pooling_mode, self.task.pooling
+        op, mode = self.op, self.task.pooling_mode
         if mode == "cls":
             return op.Gather(sequence, 0, axis=1)
         if mode == "max":
             is_real = op.Unsqueeze(self.builder.cast(ids["padding_mask"], "bool"), [-1])
             return op.ReduceMax(op.Where(is_real, sequence, -1e9), [1], keepdims=0)
-        weights = None
-        if pooling.inverse_frequency is not None:
-            found = keras.ops.convert_to_numpy(pooling.token_probabilities)
-            values = pooling.inverse_frequency / (pooling.inverse_frequency + found)
-            table = self.builder.constant(values, "token_weights")
-            weights = op.Gather(table, ids["token_ids"])
+        weights = self._token_weights(ids)
         return masked_mean(self.builder, sequence, ids["padding_mask"], weights)
+
+    def _token_weights(self, ids: dict[str, Any]) -> Any:
+        """Return the weight of each token in the mean, or `None`."""
+        pooling = self.task.pooling
+        if pooling.inverse_frequency is None:
+            return None
+        found = keras.ops.convert_to_numpy(pooling.token_probabilities)
+        values = pooling.inverse_frequency / (pooling.inverse_frequency + found)
+        table = self.builder.constant(values, "token_weights")
+        return self.op.Gather(table, ids["token_ids"])
 
     def answer_tokens(self, outputs: Any) -> None:
         width = self.task.backbone.hidden_dim

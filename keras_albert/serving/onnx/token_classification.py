@@ -18,6 +18,9 @@ class TokenClassifierGraph(OnnxTask):
         sequence = self.encode(ids)
         return self.builder.dense(self.task.output_dense, sequence, keep_float=True)
 
+    def transformers_outputs(self, ids: dict[str, Any]) -> dict[str, tuple[Any, ...]]:
+        return {"logits": (self.run(ids), "batch", "length", self.task.num_classes)}
+
     def answer_tokens(self, outputs: Any) -> None:
         axes = ("batch", "length")
         probabilities = self.op.Softmax(outputs, axis=-1)

@@ -8,12 +8,17 @@ from typing import Any
 
 Writer = Callable[..., Any]
 
-# The writers by the argument `format` of `export`, in a folder above this one. They are
+# The writers by the argument `format` of `export`, in folders above this one. They are
 # called with the task, the path and further arguments.
 _WRITERS = {
     "tf_saved_model": "keras_albert.serving.saved_model.export:export_saved_model",
     "onnx": "keras_albert.serving.onnx.export:export_onnx",
     "litert": "keras_albert.serving.litert:export_litert",
+    "server": "keras_albert.serving.servers.export:export_server",
+    "transformers_onnx": (
+        "keras_albert.conversion.transformers_onnx:export_transformers_onnx"
+    ),
+    "web_page": "keras_albert.conversion.web_page.export:export_web_page",
 }
 _DEFAULT = "tf_saved_model"
 _SUFFIXES = {".onnx": "onnx", ".tflite": "litert"}

@@ -690,14 +690,16 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
         """Write the model for a server or a device, which runs it without Keras.
 
         SavedModels take strings, ONNX models ids or strings, and LiteRT files ids.
+        Folders with transformers' names are for programs that have its tokenizers.
 
         Args:
             filepath: string or path. The file to write; for a SavedModel the directory
                 of its versions. It may be in a remote storage: `s3://bucket/name`.
-            format: string. `"tf_saved_model"`, `"onnx"` or `"litert"`. Defaults to
-                `"tf_saved_model"`.
-            **kwargs: Options of the format, as in `export_saved_model`, `export_onnx`
-                or `export_litert`.
+            format: string. `"tf_saved_model"`, `"onnx"`, `"transformers_onnx"`,
+                `"server"`, `"web_page"` or `"litert"`. Defaults to `"tf_saved_model"`.
+            **kwargs: Options of the format, as in `export_saved_model`, `export_onnx`,
+                `export_server`, `export_web_page` or `export_litert`;
+                `export_transformers_onnx` has none.
 
         Returns:
             The path that was written.

@@ -4,8 +4,6 @@ import gzip
 import itertools
 import json
 import random
-import subprocess
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,18 +20,14 @@ from keras_albert.presets.checkpoint import Files
 from keras_albert.text.tasks.masked_lm import tokenize_masks
 from keras_albert.text.tokenizer import sentencepiece_file as sentencepiece_messages
 from keras_albert.text.tokenizer.text_rules import retire_digit_comma_pieces
+from tests.javascript import ROOT, run_in_node
 
-ROOT = Path(__file__).resolve().parents[3]
-NODE = ROOT / "build" / "node"
-# Prints the ids of texts, read from its input.
 ENCODE = """
-import { readFileSync } from "node:fs";
 import { AutoTokenizer } from "@huggingface/transformers";
-const { folder, texts } = JSON.parse(readFileSync(0, "utf-8"));
 const options = { local_files_only: true };
-const tokenizer = await AutoTokenizer.from_pretrained(folder, options);
+const tokenizer = await AutoTokenizer.from_pretrained(given.folder, options);
 const ids = (text) => tokenizer.encode(text, { add_special_tokens: false });
-console.log(JSON.stringify(texts.map(ids)));
+answer(given.texts.map(ids));
 """
 
 TEXTS = (
@@ -68,18 +62,7 @@ def hostile_texts(count):
 
 
 def encode_in_node(folder, texts):
-    if not (NODE / "node_modules" / "@huggingface" / "transformers").is_dir():
-        pytest.skip("no transformers.js in build/node: `nox -s tests` installs it")
-    found = subprocess.run(
-        ["node", "--input-type=module", "--eval", ENCODE],
-        input=json.dumps({"folder": str(folder), "texts": texts}),
-        cwd=NODE,
-        capture_output=True,
-        check=False,
-        text=True,
-    )
-    assert found.returncode == 0, found.stderr
-    return json.loads(found.stdout)
+    return run_in_node(ENCODE, folder=str(folder), texts=texts)
 
 
 @pytest.fixture(scope="module")

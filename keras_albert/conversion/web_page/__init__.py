@@ -1,0 +1,1 @@
+"""A page that runs models in a browser."""
