@@ -14,6 +14,8 @@ class TextEmbedderGraph(OnnxTask):
     def run(self, ids: dict[str, Any]) -> Any:
         op = self.op
         vectors = self._pool(self.encode(ids), ids)
+        if self.task.dim is not None:
+            vectors = op.Slice(vectors, [0], [self.task.dim], [1])
         if not self.task.normalize:
             return vectors
         # As in Keras, the minimum prevents division by zero.
@@ -36,7 +38,7 @@ class TextEmbedderGraph(OnnxTask):
         return masked_mean(self.builder, sequence, ids["padding_mask"], weights)
 
     def answer_tokens(self, outputs: Any) -> None:
-        width = self.task.backbone.hidden_dim
+        width = self.task.output.shape[-1]
         self.builder.output("embedding", outputs, "batch", width)
 
     def answer_texts(self, *columns: Any) -> None:
