@@ -130,7 +130,8 @@ def run_in_parts(
         for name, array in rows.items()
     }
     is_seed = {id(seed) for seed in seeds}
-    values = [variable.value for variable in variables]
+    # Copies of the seeds, which are assigned before the backward pass.
+    values = [ops.copy(v.value) if id(v) in is_seed else v.value for v in variables]
 
     def run_part(part: tuple[dict[str, Tensor], Tensor]) -> Tensor:
         ids, number = part

@@ -38,9 +38,9 @@ def search(corpus: Any, queries: Any, top_k: int = 10) -> tuple[Int64Array, Floa
         top_k: int. How many to find, at most all. Defaults to `10`.
 
     Returns:
-        Their rows in the corpus, int64 `(queries, top_k)`, best first and equal ones by
-        row; and their cosines, float32 of this shape. An index may find less than
-        `top_k`: the other rows are -1.
+        Their rows in the corpus, int64 `(queries, top_k)`, best first; and their
+        cosines, float32 of this shape. An index may find less than `top_k`: the other
+        rows are -1.
 
     Raises:
         ValueError: If the widths of the vectors differ, or `top_k` is below 1.
@@ -71,10 +71,8 @@ def search(corpus: Any, queries: Any, top_k: int = 10) -> tuple[Int64Array, Floa
         block = unit_rows(corpus[begin : begin + _CORPUS_ROWS])
         found = [
             _best(queries[start : start + _QUERIES] @ block.T, top_k)
-            for start in range(0, len(queries), _QUERIES)
+            for start in range(0, max(1, len(queries)), _QUERIES)
         ]
-        if not found:
-            break
         new_rows, new_scores = map(np.concatenate, zip(*found, strict=True))
         rows = np.concatenate([rows, new_rows + begin], axis=1)
         scores = np.concatenate([scores, new_scores], axis=1)
