@@ -22,11 +22,10 @@ with loading("semantic_search.py"):
     import keras
 
     from keras_albert import AlbertTextEmbedder
-    from keras_albert.tasks import build_index, retrieval_scores, search
+    from keras_albert.tasks import retrieval_scores, search
 
 SHORTEST = 200
 LENGTH = 64
-DIMS = (384, 64)
 
 
 def read_pairs(path: Path, count: int) -> tuple[list[str], list[str]]:
@@ -53,10 +52,14 @@ def load(preset: str, **kwargs: object) -> AlbertTextEmbedder:
 
 
 def measure(
-    name: str, embedder: AlbertTextEmbedder, titles: list[str], texts: list[str]
+    name: str,
+    embedder: AlbertTextEmbedder,
+    dims: list[int],
+    pairs: tuple[list[str], list[str]],
 ) -> None:
     """Print how well titles find their paragraphs, at each width."""
-    for dim in DIMS:
+    titles, texts = pairs
+    for dim in dims:
         queries, corpus = (embedder.embed(x, dim=dim) for x in (titles, texts))
         rows, _ = search(corpus, queries, top_k=100)
         scores = retrieval_scores(rows, [{row} for row in range(len(titles))])
@@ -72,44 +75,42 @@ def main() -> None:
     parser.add_argument("data", type=Path, help="a file of documents, .txt or .txt.gz")
     parser.add_argument("--preset", default="albert_small_en_uncased")
     parser.add_argument("--reference", help="a preset or a folder to compare with")
+    parser.add_argument("--dims", type=whole_number(), nargs="+", default=[384, 64])
     parser.add_argument("--pairs", type=whole_number(), default=3000)
     parser.add_argument("--held-out", type=whole_number(), default=1000)
-    parser.add_argument("--epochs", type=whole_number(), default=1)
-    parser.add_argument("--batch-size", type=whole_number(), default=256)
+    parser.add_argument("--batch-size", type=whole_number(), default=64)
     parser.add_argument("--learning-rate", type=float, default=1e-4)
     parser.add_argument("--query", action="append", default=[])
-    parser.add_argument("--index", action="store_true", help="search with faiss")
     parser.add_argument("--output", type=Path, help="where to save the model")
     parser.add_argument("--seed", type=SEED, default=0)
     arguments = parser.parse_args()
 
     keras.utils.set_random_seed(arguments.seed)
-    held = arguments.held_out
+    held, dims = arguments.held_out, arguments.dims
     titles, texts = read_pairs(arguments.data, arguments.pairs + held)
+    held_out = titles[:held], texts[:held]
     if arguments.reference:
-        measure("reference", load(arguments.reference), titles[:held], texts[:held])
+        measure("reference", load(arguments.reference), dims, held_out)
     embedder = load(
         arguments.preset,
         objective="contrastive",
-        matryoshka_dims=DIMS,
+        matryoshka_dims=dims,
         mini_batch_size=32,
     )
-    measure("before training", embedder, titles[:held], texts[:held])
+    measure("before training", embedder, dims, held_out)
     embedder.compile(learning_rate=arguments.learning_rate)
     started = time.perf_counter()
     embedder.fit(
         (titles[held:], texts[held:]),
         batch_size=arguments.batch_size,
-        epochs=arguments.epochs,
         verbose=2,
     )
     minutes = (time.perf_counter() - started) / 60
     print(f"{arguments.pairs:,} pairs, {minutes:.1f} minutes, {keras.config.backend()}")
-    measure("after training", embedder, titles[:held], texts[:held])
+    measure("after training", embedder, dims, held_out)
     if arguments.output:
         embedder.save_to_preset(arguments.output)
     corpus = embedder.embed(texts)
-    corpus = build_index(corpus) if arguments.index else corpus
     for query in arguments.query:
         for row, cosine in zip(*embedder.search(corpus, query, top_k=3), strict=True):
             print(f"{query}  {cosine:.2f}  {titles[row]}: {texts[row][:60]}...")
