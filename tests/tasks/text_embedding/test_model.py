@@ -178,7 +178,7 @@ class TestWidths:
         expected = whole[:, :8] / np.linalg.norm(whole[:, :8], axis=-1, keepdims=True)
         narrow = embedder.embed(TEXTS, dim=8)
         np.testing.assert_allclose(narrow, expected, atol=1e-6)
-        np.testing.assert_array_equal(embedder.embed(TEXTS, dim=32), whole)
+        np.testing.assert_allclose(embedder.embed(TEXTS, dim=32), whole, atol=1e-6)
         np.testing.assert_allclose(embedder.embed("rain", dim=8), narrow[1], atol=1e-6)
         model = small_embedder(toy_proto, normalize=False)
         model.set_weights(embedder.get_weights())
@@ -368,12 +368,9 @@ class TestHardNegatives:
     def test_are_embedded(self, embedder):
         vectors = embedder.embed(TRIPLETS)
         assert vectors.shape == (8, 3, 32)
-        np.testing.assert_allclose(
-            vectors[:, 2], embedder.embed(TRIPLETS[2]), atol=1e-5
-        )
-        with pytest.raises(
-            ValueError, match=r"Received: 2 and 1\. Pass lists of equal"
-        ):
+        third = embedder.embed(TRIPLETS[2])
+        np.testing.assert_allclose(vectors[:, 2], third, atol=1e-5)
+        with pytest.raises(ValueError, match=r"Received: 2 and 2 and 1\."):
             embedder.embed((["a", "b"], ["c", "d"], ["e"]))
 
 
@@ -382,17 +379,13 @@ class TestGuide:
         asked = []
 
         def guide(texts):
+            # Nearest to a text is itself, then its partner.
             asked.extend(texts)
-            # Of the last word: all other texts are as similar as the right answer.
-            return np.ones((len(texts), 3))
-
-        def unlike(texts):
-            # Pairs are equal, others not.
             numbers = [
                 next(n for n, word in enumerate(WORDS) if word in text)
                 for text in texts
             ]
-            return np.eye(8)[numbers] + 0.1
+            return np.eye(8)[numbers] + (0.1 if "the" in texts[0] else 0.3)
 
         x = TRIPLETS[:2]
         model = small_embedder(toy_proto, objective="contrastive", temperature=0.2)
@@ -402,12 +395,11 @@ class TestGuide:
         own = np.eye(8, dtype=bool)
         parts = [first @ second.T, first @ first.T, second @ second.T]
         scores = np.concatenate(parts, axis=1) / 0.2
-        scores[:, 8:16][own] = scores[:, 16:][own] = -np.inf
+        scores[:, 8:16][own] = scores[:, 16:][own] = -np.inf  # themselves
         expected = np.mean(np.log(np.exp(scores).sum(1)) - scores[:, :8][own])
-        learned = model.fit(x, batch_size=8, guide=unlike, verbose=0).history["loss"]
-        # An own text is as similar as the right answer, so it is left as well.
-        assert learned[0] == pytest.approx(expected, abs=0.7)
-        model.fit(x, batch_size=4, epochs=3, guide=guide, verbose=0)
+        history = model.fit(x, batch_size=8, epochs=2, guide=guide, verbose=0).history
+        assert history["loss"][0] == pytest.approx(expected, abs=1e-4)
+        # Once, not in each epoch.
         assert asked == [*x[0], *x[1]]
         assert model._guide is None
 
