@@ -21,8 +21,6 @@ from keras_albert_cli.number_types import SEED, whole_number
 
 with loading("sentence_similarity.py"):
     import keras
-    import numpy as np
-    from scipy.stats import spearmanr
 
     from keras_albert import (
         AlbertBackbone,
@@ -30,6 +28,7 @@ with loading("sentence_similarity.py"):
         AlbertTextEmbedderPreprocessor,
         AlbertTokenizer,
     )
+    from keras_albert.tasks import similarity_scores
     from keras_albert.text import train_vocabulary
 
 Pairs = tuple[list[str], list[str]]
@@ -73,10 +72,8 @@ def build(preset: str | None, pairs: Pairs, objective: str) -> AlbertTextEmbedde
 
 def spearman(embedder: AlbertTextEmbedder, pairs: Pairs, scores: list[float]) -> float:
     """Return the rank correlation of the cosines and the scores."""
-    vectors = embedder.embed(pairs, batch_size=64)
-    vectors /= np.linalg.norm(vectors, axis=-1, keepdims=True)
-    cosines = np.sum(vectors[:, 0] * vectors[:, 1], axis=-1)
-    return float(spearmanr(cosines, scores).statistic)
+    first, second = (embedder.embed(column, batch_size=64) for column in pairs)
+    return similarity_scores(first, second, scores)["Spearman"]
 
 
 def main() -> None:

@@ -16,7 +16,8 @@ from keras_albert.tasks.question_answering.squad_scores import (
     question_scores,
     squad_scores,
 )
-from keras_albert.tasks.text_embedding import cosine_scores
+from keras_albert.tasks.text_embedding.evaluation import correlations
+from keras_albert.tasks.text_embedding.objectives import cosine_scores
 from keras_albert.tasks.token_classification.model import score_entities
 from keras_albert.text.tag_schemes import Span, tags_to_spans
 
@@ -167,23 +168,11 @@ def _judge_numbers(y: Any, answers: Any, with_rmse: bool) -> Judgement:
 
     def score(rows: npt.NDArray[Any]) -> Scores:
         rmse = float(np.sqrt(np.mean((truth[rows] - answers[rows]) ** 2)))
-        found = _correlations(truth[rows], answers[rows])
+        found = correlations(truth[rows], answers[rows])
         return {"RMSE": rmse} | found if with_rmse else found
 
     rows = Judged(y, answers.tolist(), np.abs(truth - answers), score)
     return Judgement(Report(score(np.arange(len(truth)))), rows)
-
-
-def _correlations(truth: Any, answers: Any) -> Scores:
-    """Return the correlations, none if all numbers of a side are equal."""
-    from scipy.stats import pearsonr, spearmanr  # noqa: PLC0415  (an extra)
-
-    if np.ptp(truth) == 0 or np.ptp(answers) == 0:
-        return {}
-    return {
-        "Pearson": float(pearsonr(truth, answers).statistic),
-        "Spearman": float(spearmanr(truth, answers).statistic),
-    }
 
 
 def judge_masks(task: AlbertTask, data: Dataset) -> Judgement:

@@ -33,7 +33,7 @@ from keras_albert.commands.report import Report
 from keras_albert.tasks.base.task import AlbertTask
 from keras_albert.tasks.table import TASKS as ROWS
 from keras_albert.tasks.table import Finetuning, TaskRow
-from keras_albert.tasks.text_embedding import cosine_scores
+from keras_albert.tasks.text_embedding.objectives import cosine_scores
 from keras_albert.text.dataset_files import read_conll, read_squad
 from keras_albert.text.tasks.multiple_choice import check_answers, encode_answers
 

@@ -10,6 +10,7 @@ from keras_albert.conversion.config import wrong_value
 from keras_albert.presets import checkpoint
 from keras_albert.text.tokenizer.word_piece import is_word_piece, parse_word_piece
 from keras_albert.types import FloatArray
+from keras_albert.utils.arguments import is_whole_number
 from keras_albert.utils.reading import read_json, reading
 
 _MODULES_FILE = "modules.json"
@@ -107,13 +108,17 @@ class SentenceTransformersCheckpoint(checkpoint.Checkpoint):
                 "AlbertBackbone, or choose another checkpoint."
             )
         settings = self.files.json(_SETTINGS_FILE)
-        if (size := settings.get("truncate_dim")) is not None:
-            path, expected = self.directory / _SETTINGS_FILE, "null: AlbertTextEmbedder"
-            expected += " returns whole vectors"
-            raise wrong_value(path, "truncate_dim", size, expected)
+        width = self.backbone_arguments()["hidden_dim"]
+        if (dim := settings.get("truncate_dim")) is not None:
+            # As sentence-transformers reads it.
+            dim = min(dim, width) if is_whole_number(dim) else dim
+            if not is_whole_number(dim) or dim < 1:
+                path, expected = self.directory / _SETTINGS_FILE, "a width, or null"
+                raise wrong_value(path, "truncate_dim", dim, expected)
         return {
             "pooling_mode": _pooling_mode(self._modules[1][1]),
             "normalize": "Normalize" in kinds,
+            "dim": dim,
         }
 
     def preprocessor_arguments(self, preprocessor: type) -> dict[str, Any]:
@@ -205,6 +210,8 @@ def write_modules(model: Any, directory: Path) -> None:
     }
     length = model.backbone.max_sequence_length
     settings: dict[str, Any] = {"similarity_fn_name": "cosine"}
+    if model.dim is not None:
+        settings["truncate_dim"] = model.dim
     if (preprocessor := model.preprocessor) is not None:
         length = min(length, preprocessor.max_length)
         settings["prompts"] = preprocessor.prompts

@@ -13,7 +13,17 @@ from keras_albert.tasks.masked_lm import AlbertMaskedLM, AlbertPretrainer
 from keras_albert.tasks.multiple_choice import AlbertMultipleChoice
 from keras_albert.tasks.question_answering.model import AlbertQuestionAnswerer
 from keras_albert.tasks.question_answering.squad_scores import squad_scores
-from keras_albert.tasks.text_embedding import AlbertTextEmbedder
+from keras_albert.tasks.text_embedding.evaluation import (
+    clustering_scores,
+    retrieval_scores,
+    similarity_scores,
+)
+from keras_albert.tasks.text_embedding.model import AlbertTextEmbedder
+from keras_albert.tasks.text_embedding.search import (
+    build_index,
+    mine_hard_negatives,
+    search,
+)
 from keras_albert.tasks.token_classification.model import AlbertTokenClassifier
 
 __all__ = [
@@ -25,8 +35,14 @@ __all__ = [
     "AlbertTextClassifier",
     "AlbertTextEmbedder",
     "AlbertTokenClassifier",
+    "build_index",
+    "clustering_scores",
     "describe_exits",
     "measure_exits",
+    "mine_hard_negatives",
     "plot_exits",
+    "retrieval_scores",
+    "search",
+    "similarity_scores",
     "squad_scores",
 ]

@@ -192,7 +192,7 @@ class AlbertPreprocessor(PresetMixin):
 
     def split_element(self, element: tuple[Any, ...]) -> tuple[Any, Any, Any]:
         """Split an element of a data set, unless it is raw input, such as a pair."""
-        if len(element) == MAX_COLUMNS and holds_text(element[1]):
+        if len(element) > 1 and all(map(holds_text, element[1:])):
             return element, None, None
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(element)
         return x, y, sample_weight

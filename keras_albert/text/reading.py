@@ -25,19 +25,23 @@ class TextBatch(NamedTuple):
     batched: bool
 
 
-def text_columns(texts: Any) -> tuple[tuple[list[str], ...], bool]:
+def text_columns(
+    texts: Any, max_columns: int | None = MAX_COLUMNS
+) -> tuple[tuple[list[str], ...], bool]:
     """Read texts or pairs into one or two columns; return if they were a batch."""
     # As in KerasHub, a tuple is one example, and a list or an array is a batch: `("a",
     # "b")` is one pair, `(["a", "c"], ["b", "d"])` and `[("a", "b"), ("c", "d")]` are
     # two.
     columns = _split_columns(texts)
-    if len(columns) > MAX_COLUMNS:
+    if max_columns is not None and len(columns) > max_columns:
         raise ValueError(
             f"An ALBERT example is one text or a pair. Received {len(columns)} texts "
             "for each example. Join some of them into one, or pass `list(x)` if the "
             "elements of a tuple are examples."
         )
-    names = COLUMN_NAMES[len(columns)]
+    names = COLUMN_NAMES.get(len(columns)) or [
+        f"texts of column {number}" for number in range(len(columns))
+    ]
     read = [to_text_rows(c, name=n) for c, n in zip(columns, names, strict=True)]
     if len({(len(rows), batched) for rows, batched in read}) > 1:
         sizes = (
@@ -46,7 +50,7 @@ def text_columns(texts: Any) -> tuple[tuple[list[str], ...], bool]:
         counts = " and ".join(sizes)
         raise ValueError(
             f"A pair needs as many first texts as second ones. Received: {counts}. "
-            "Pass two lists of equal length, or a list of pairs."
+            "Pass lists of equal length, or a list of tuples."
         )
     return tuple(rows for rows, _ in read), read[0][1]
 

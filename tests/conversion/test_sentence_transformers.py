@@ -76,6 +76,23 @@ def test_what_is_written_computes_the_same_there(tmp_path, tiny_proto, bert, arg
     assert {name: config[name] for name in arguments} == arguments
 
 
+@pytest.mark.parametrize("normalize", [True, False])
+def test_the_first_numbers_are_used_there(tmp_path, normalize):
+    ours = _embedder(PIECES, dim=6, normalize=normalize)
+    ours.export_to_sentence_transformers(tmp_path / "theirs")
+    theirs, expected = _theirs(tmp_path / "theirs"), ours.embed(TEXTS)
+    # Theirs are cut after they are normalized.
+    found = theirs.encode(TEXTS, normalize_embeddings=normalize)
+    assert found.shape == (5, 6)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
+    again = AlbertTextEmbedder.from_preset(tmp_path / "theirs")
+    assert again.dim == 6
+    np.testing.assert_array_equal(again.embed(TEXTS), expected)
+    path = tmp_path / "theirs/config_sentence_transformers.json"
+    _change(path, truncate_dim=1000)
+    assert AlbertTextEmbedder.from_preset(tmp_path / "theirs").dim == 16
+
+
 def test_prompts_are_those_of_the_folder(folder, tmp_path):
     ours, theirs = AlbertTextEmbedder.from_preset(folder), _theirs(folder)
     prompted = ours.embed(TEXTS, prompt="query")
@@ -159,7 +176,8 @@ OUTSIDE = '[{"path": "../x", "type": "a.Transformer"}]'
             _changed(POOLING, pooling_mode_cls_token=True),
             r"`pooling_mode`.*\['cls', 'mean'\]",
         ),
-        (_changed(SETTINGS, truncate_dim=8), "`truncate_dim`"),
+        (_changed(SETTINGS, truncate_dim=0), "`truncate_dim`.*a width, or null"),
+        (_changed(SETTINGS, truncate_dim="8"), "`truncate_dim`.*a width, or null"),
         (_changed(SETTINGS, default_prompt_name="x"), "`default_prompt_name`.*query"),
         (
             _changed("sentence_bert_config.json", max_seq_length=0),

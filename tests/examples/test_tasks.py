@@ -73,6 +73,24 @@ def test_sentence_similarity_before_and_after(tmp_path, objective):
     assert (output / "task.json").exists()
 
 
+def test_semantic_search_before_and_after(tmp_path):
+    long = (
+        "and so on, of the old town by the sea, with bread and lamps in the rain " * 4
+    )
+    documents = [f"Title {n}\nTitle {n} is\n{n} {long}" for n in range(20)]
+    with gzip.open(tmp_path / "documents.txt.gz", "wt") as file:
+        file.write("\n\n".join([*documents, "Short\nparagraphs\nhere", ""]))
+    sizes = ("--pairs", "8", "--held-out", "12", "--dims", "256", "8")
+    preset = ("--preset", "albert_tiny_en_uncased", "--output", str(tmp_path / "out"))
+    asked = ("--query", "a town", "--query", "7")
+    arguments = (str(tmp_path / "documents.txt.gz"), *sizes, *preset, *asked)
+    printed = run("semantic_search.py", *arguments)
+    assert printed.count("before training") == printed.count("after training") == 2
+    assert printed.count("a town  ") == 3
+    config = json.loads((tmp_path / "out" / "task.json").read_text())["config"]
+    assert config["matryoshka_dims"] == [256, 8]
+
+
 @pytest.mark.shared_data
 def test_similarities_are_learned_from_the_real_files(shared_data):
     data = str(shared_data / "glue" / "STS-B")

@@ -63,7 +63,7 @@ def make_tasks(proto):
     spread = {"stride": 11, "label_all_pieces": True}
     tasks = {
         "embedder": make_task(
-            "TextEmbedder", proto, pooling_mode="cls", sizes={"adapter_rank": 2}
+            "TextEmbedder", proto, pooling_mode="cls", dim=12, sizes={"adapter_rank": 2}
         ),
         "rounded": make_task(
             "TextEmbedder", proto, inverse_frequency=0.01, sizes={"adapter_rank": 2}

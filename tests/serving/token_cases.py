@@ -22,7 +22,7 @@ CASES = {
     "mean": _case("TextEmbedder", "embedding"),
     "weighted": _case("TextEmbedder", "embedding", inverse_frequency=0.01),
     "max": _case("TextEmbedder", "embedding", pooling_mode="max", normalize=False),
-    "cls": _case("TextEmbedder", "embedding", pooling_mode="cls"),
+    "cls": _case("TextEmbedder", "embedding", pooling_mode="cls", dim=12),
     "tagger": _case("TokenClassifier", "logits", labels=TAGS),
     "reader": _case("QuestionAnswerer", "start_logits end_logits"),
     "doubter": _case(

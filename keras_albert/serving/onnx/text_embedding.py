@@ -26,6 +26,8 @@ class TextEmbedderGraph(OnnxTask):
     def run(self, ids: dict[str, Any]) -> Any:
         op = self.op
         vectors = self._pool(self.encode(ids), ids)
+        if self.task.dim is not None:
+            vectors = op.Slice(vectors, [0], [self.task.dim], [1])
         if not self.task.normalize:
             return vectors
         # As in Keras, the minimum prevents division by zero.
@@ -53,7 +55,7 @@ class TextEmbedderGraph(OnnxTask):
         return self.op.Gather(table, ids["token_ids"])
 
     def answer_tokens(self, outputs: Any) -> None:
-        width = self.task.backbone.hidden_dim
+        width = self.task.output.shape[-1]
         self.builder.output("embedding", outputs, "batch", width)
 
     def answer_texts(self, *columns: Any) -> None:

@@ -1,6 +1,7 @@
 """Preprocessor of the text embedder."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import keras
@@ -9,9 +10,9 @@ import numpy as np
 
 from keras_albert.text.packing import EncodedTexts, LabelledTexts
 from keras_albert.text.preprocessor import AlbertPreprocessor
-from keras_albert.text.reading import TextBatch
+from keras_albert.text.reading import TextBatch, text_columns
 from keras_albert.text.tokenizer.albert_tokenizer import AlbertTokenizer
-from keras_albert.types import Int64Array, IntArray, Lengths, Texts
+from keras_albert.types import FloatArray, Int64Array, Lengths, Texts
 
 
 class SeparateTexts:
@@ -19,21 +20,24 @@ class SeparateTexts:
 
     def __init__(self, columns: tuple[EncodedTexts, ...]) -> None:
         self.columns = columns
+        # Arrays with an entry for each example, which a task adds.
+        self.extra: dict[str, FloatArray] = {}
         self.text_lengths: Int64Array = np.stack([c.lengths for c in columns], axis=1)
         self.lengths: Int64Array = self.text_lengths.max(axis=1)
 
     def __len__(self) -> int:
         return len(self.columns[0])
 
-    def pack(self, indices: Int64Array, length: int) -> dict[str, IntArray]:
+    def pack(self, indices: Int64Array, length: int) -> dict[str, Any]:
         """Pack examples; several texts are `(batch, texts, length)`."""
         packed = [column.pack(indices, length) for column in self.columns]
         if len(packed) == 1:
             return packed[0]
-        return {
+        stacked: dict[str, Any] = {
             name: np.stack([texts[name] for texts in packed], axis=1)
             for name in packed[0]
         }
+        return stacked | {name: array[indices] for name, array in self.extra.items()}
 
 
 @keras.saving.register_keras_serializable(package="keras_albert")
@@ -42,8 +46,8 @@ class AlbertTextEmbedderPreprocessor(
 ):
     """Tokenize texts and pack each as `[CLS] text [SEP]`.
 
-    The two texts of a pair, on which an embedder is trained, are packed as separate
-    rows and do not attend to each other.
+    The texts of an example on which an embedder is trained, two or more, are packed as
+    separate rows and do not attend to each other.
 
     Args:
         {shared}
@@ -68,6 +72,8 @@ class AlbertTextEmbedderPreprocessor(
         >>> preprocessor(pairs)["token_ids"].shape
         (3, 2, 16)
     """
+
+    read_input = staticmethod(partial(text_columns, max_columns=None))
 
     def __init__(
         self,
@@ -100,10 +106,10 @@ class AlbertTextEmbedderPreprocessor(
         return self.prompts[name]
 
     def with_prompt(self, x: Any, name: str | None = None) -> TextBatch:
-        """Return the columns of texts or pairs, with a prompt before each text.
+        """Return the columns of texts or examples, with a prompt before each text.
 
         Args:
-            x: Texts or pairs.
+            x: Texts, or examples of several.
             name: string or `None`. Defaults to `None`, the `default_prompt`.
 
         Raises:
@@ -118,7 +124,7 @@ class AlbertTextEmbedderPreprocessor(
     def encode(
         self, x: Texts, y: Any = None, sample_weight: Any = None
     ) -> tuple[LabelledTexts, bool]:
-        """Tokenize texts or pairs; see `AlbertPreprocessor.encode`.
+        """Tokenize texts or examples; see `AlbertPreprocessor.encode`.
 
         The targets are similarities, one per pair.
         """

@@ -16,6 +16,9 @@ pytestmark = on_one_backend_except(
     "TestCosine::test_weights_count",
     "TestContrastive::test_the_loss_is_cross_entropy_over_the_batch",
     "TestContrastive::test_what_pairs_share_is_no_negative",
+    "TestHardNegatives::test_of_a_data_set",
+    "TestGuide::test_masks_what_it_finds_right",
+    "TestWidths::test_are_saved",
     "test_texts_and_pairs_take_turns_in_any_form",
 )
 
@@ -169,6 +172,60 @@ class TestInverseFrequency:
                 small_embedder(vocabulary, **arguments)
 
 
+class TestWidths:
+    def test_are_the_first_numbers(self, embedder, toy_proto):
+        whole = embedder.embed(TEXTS)
+        expected = whole[:, :8] / np.linalg.norm(whole[:, :8], axis=-1, keepdims=True)
+        narrow = embedder.embed(TEXTS, dim=8)
+        np.testing.assert_allclose(narrow, expected, atol=1e-6)
+        np.testing.assert_allclose(embedder.embed(TEXTS, dim=32), whole, atol=1e-6)
+        np.testing.assert_allclose(embedder.embed("rain", dim=8), narrow[1], atol=1e-6)
+        model = small_embedder(toy_proto, normalize=False)
+        model.set_weights(embedder.get_weights())
+        cut = model.embed(TEXTS)[:, :8]
+        np.testing.assert_array_equal(model.embed(TEXTS, dim=8), cut)
+
+    def test_are_saved(self, embedder, toy_proto, tmp_path):
+        model = small_embedder(toy_proto, dim=8, matryoshka_dims=(8, 4))
+        model.set_weights(embedder.get_weights())
+        expected = embedder.embed(TEXTS, dim=8)
+        np.testing.assert_allclose(model.embed(TEXTS), expected, atol=1e-6)
+        np.testing.assert_allclose(model.embed_documents(TEXTS), expected, atol=1e-6)
+        assert model.embed([]).shape == (0, 8)
+        model.save(tmp_path / "model.keras")
+        model.save_to_preset(tmp_path / "preset")
+        for loaded in (
+            keras.saving.load_model(tmp_path / "model.keras"),
+            AlbertTextEmbedder.from_preset(tmp_path / "preset"),
+        ):
+            assert loaded.matryoshka_dims == (8, 4)
+            np.testing.assert_array_equal(loaded.embed(TEXTS), model.embed(TEXTS))
+        whole = AlbertTextEmbedder.from_preset(tmp_path / "preset", dim=None)
+        np.testing.assert_array_equal(whole.embed(TEXTS), embedder.embed(TEXTS))
+
+    def test_learn_similarities(self, toy_proto):
+        x, y = toy_pairs(64)
+        model = small_embedder(toy_proto, matryoshka_dims=(32, 4))
+        model.compile(learning_rate=4e-3)
+        model.fit(x, y, batch_size=16, epochs=6, verbose=0)
+        both = [np.mean((cosines(model.embed(x, dim=dim)) - y) ** 2) for dim in (32, 4)]
+        assert max(both) < 0.1
+        loss, _ = model.evaluate(x, y, verbose=0)
+        assert loss == pytest.approx(np.mean(both), abs=1e-4)
+
+    def test_say_what_is_wrong(self, embedder, toy_proto):
+        for call, message in (
+            (lambda: embedder.embed("a", dim=33), "`dim` is a width from 1 to 32.* 33"),
+            (lambda: small_embedder(toy_proto, dim=0), "from 1 to 32.*Received: 0"),
+            (
+                lambda: small_embedder(toy_proto, dim=8, matryoshka_dims=(16,)),
+                "`matryoshka_dims` is a width from 1 to 8, .*16",
+            ),
+        ):
+            with pytest.raises(ValueError, match=message):
+                call()
+
+
 class TestCosine:
     def test_learns_similarities(self, toy_proto):
         x, y = toy_pairs(64)
@@ -259,18 +316,120 @@ class TestContrastive:
 
     def test_says_what_is_wrong(self, toy_proto):
         model = self.make(toy_proto)
-        ids = model.preprocessor((["a", "b"], ["c", "d"]))
-        three = {k: np.concatenate([x, x[:, :1]], axis=1) for k, x in ids.items()}
         for call, message in (
             (lambda: model.fit((["a"], ["b"]), [1.0]), "takes pairs without similar"),
             (lambda: model.fit(["a", "b"]), r"trained on pairs of texts\. Pass them"),
-            (lambda: model.evaluate(three), r"an array of shape \(2, 3, "),
             (lambda: self.make(toy_proto, temperature=0.0), "temperature=0.0"),
             (lambda: self.make(toy_proto, pooling_mode="sum"), "Received: 'sum'"),
             (lambda: small_embedder(toy_proto, objective="a"), "objective='a'"),
         ):
             with pytest.raises(ValueError, match=message):
                 call()
+
+
+WORDS = ["rain", "bread", "lamps", "storm", "hill", "sea", "town", "river"]
+TRIPLETS = (
+    [f"the {word}" for word in WORDS],
+    [f"{word} of old" for word in WORDS],
+    [f"{word} of old" for word in WORDS[1:] + WORDS[:1]],
+)
+
+
+class TestHardNegatives:
+    def test_are_learned_in_any_form(self, toy_proto):
+        import torch
+        from torch.utils.data import DataLoader
+
+        rows = list(zip(*TRIPLETS, strict=True))
+        table = dict(zip(("question", "right", "wrong"), TRIPLETS, strict=True))
+        loader = DataLoader(rows, batch_size=8, generator=torch.Generator())
+        losses = []
+        for x, options in (
+            (TRIPLETS, {}),
+            (rows, {}),
+            (table, {"text": tuple(table)}),
+            (loader, {}),
+        ):
+            model = small_embedder(toy_proto, objective="contrastive")
+            history = model.fit(x, validation_data=x, verbose=0, **options).history
+            assert history["val_loss"][0] < history["loss"][0]
+            losses.append(history["loss"][0])
+        np.testing.assert_allclose(losses, losses[0], atol=1e-4)
+
+    def test_of_a_data_set(self, toy_proto):
+        tf = pytest.importorskip("tensorflow")
+        model = small_embedder(toy_proto, objective="contrastive", mini_batch_size=5)
+        expected = model.evaluate(TRIPLETS, batch_size=8, verbose=0)
+        dataset = tf.data.Dataset.from_tensor_slices(TRIPLETS).batch(8)
+        found = model.evaluate(dataset, verbose=0)
+        np.testing.assert_allclose(found, expected, atol=1e-5)
+        assert np.isfinite(model.fit(dataset, verbose=0).history["loss"]).all()
+
+    def test_are_embedded(self, embedder):
+        vectors = embedder.embed(TRIPLETS)
+        assert vectors.shape == (8, 3, 32)
+        third = embedder.embed(TRIPLETS[2])
+        np.testing.assert_allclose(vectors[:, 2], third, atol=1e-5)
+        with pytest.raises(ValueError, match=r"Received: 2 and 2 and 1\."):
+            embedder.embed((["a", "b"], ["c", "d"], ["e"]))
+
+
+class TestGuide:
+    def test_masks_what_it_finds_right(self, toy_proto):
+        asked = []
+
+        def guide(texts):
+            # Nearest to a text is itself, then its partner.
+            asked.extend(texts)
+            numbers = [
+                next(n for n, word in enumerate(WORDS) if word in text)
+                for text in texts
+            ]
+            return np.eye(8)[numbers] + (0.1 if "the" in texts[0] else 0.3)
+
+        x = TRIPLETS[:2]
+        model = small_embedder(toy_proto, objective="contrastive", temperature=0.2)
+        vectors = model.embed(x)
+        unit = vectors / np.linalg.norm(vectors, axis=-1, keepdims=True)
+        first, second = unit[:, 0], unit[:, 1]
+        own = np.eye(8, dtype=bool)
+        parts = [first @ second.T, first @ first.T, second @ second.T]
+        scores = np.concatenate(parts, axis=1) / 0.2
+        scores[:, 8:16][own] = scores[:, 16:][own] = -np.inf  # themselves
+        expected = np.mean(np.log(np.exp(scores).sum(1)) - scores[:, :8][own])
+        history = model.fit(x, batch_size=8, epochs=2, guide=guide, verbose=0).history
+        assert history["loss"][0] == pytest.approx(expected, abs=1e-4)
+        # Once, not in each epoch.
+        assert asked == [*x[0], *x[1]]
+        assert model._guide is None
+
+    def test_says_what_is_wrong(self, toy_proto, embedder):
+        model = small_embedder(toy_proto, objective="contrastive")
+        x = TRIPLETS[:2]
+        with pytest.raises(ValueError, match="the objective 'cosine' has none"):
+            embedder.fit(x, np.zeros(8), guide=embedder.embed)
+        with pytest.raises(ValueError, match="A `guide` reads texts, and `x` has ids"):
+            model.fit(model.preprocessor(x), guide=embedder.embed)
+        assert model._guide is None
+
+
+def test_search(toy_proto, embedder):
+    corpus = ["rain", "bread", "lamps", "by the sea", "hill"]
+    rows, cosines = embedder.search(corpus, ["lamps", "rain"], top_k=2)
+    assert rows[:, 0].tolist() == [2, 0]
+    np.testing.assert_allclose(cosines[:, 0], 1, atol=1e-5)
+    one, its_cosines = embedder.search(embedder.embed(corpus), "lamps", top_k=2)
+    np.testing.assert_array_equal(one, rows[0])
+    np.testing.assert_allclose(its_cosines, cosines[0], atol=1e-5)
+    prompted = small_embedder(toy_proto)
+    prompted.set_weights(embedder.get_weights())
+    prompted.preprocessor.prompts = {"query": "the old ", "document": "the old "}
+    rows, cosines = prompted.search(corpus, "lamps", top_k=1)
+    assert corpus[rows[0]] == "lamps"
+    assert cosines[0] == pytest.approx(1, abs=1e-5)
+    vectors = embedder.embed([f"the old {text}" for text in corpus])
+    rows, cosines = prompted.search(vectors, "lamps", top_k=1)
+    assert cosines[0] == pytest.approx(1, abs=1e-5)
 
 
 def test_keras_hub_finds_the_class(embedder, tmp_path):

@@ -1,6 +1,6 @@
 """Text embedding: vectors whose cosine is the similarity of texts."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, Self
 
 import keras
@@ -18,10 +18,26 @@ from keras_albert.tasks.inputs.datasets import is_dataset
 from keras_albert.tasks.inputs.labels import encode_scores
 from keras_albert.tasks.inputs.model_input import preprocess_batch
 from keras_albert.tasks.inputs.preprocessed_inputs import holds_ids, read_ids
+from keras_albert.tasks.text_embedding import objectives
+from keras_albert.tasks.text_embedding.search import search
 from keras_albert.text.packing import TextWindows
-from keras_albert.text.reading import TextBatch
+from keras_albert.text.reading import TextBatch, holds_text
 from keras_albert.text.tasks.text_embedding import AlbertTextEmbedderPreprocessor
-from keras_albert.types import FloatArray, Mode, Tensor, Texts
+from keras_albert.types import FloatArray, Int64Array, Mode, Tensor, Texts
+from keras_albert.utils.arguments import check_positive, is_whole_number
+
+# An input that no model reads: the vectors of a guide, `(examples, texts, width)`.
+GUIDE = "guide_vectors"
+
+
+def check_dim(dim: object, width: int, name: str = "dim") -> int:
+    """Return a width of vectors, after a check."""
+    if not is_whole_number(dim) or not 1 <= dim <= width:
+        raise ValueError(
+            f"`{name}` is a width from 1 to {width}, that of the vectors. Received: "
+            f"{dim!r}"
+        )
+    return int(dim)
 
 
 @keras.saving.register_keras_serializable(package="keras_albert")
@@ -35,12 +51,15 @@ class AlbertTextEmbedder(DocumentOutputs, AlbertTask, keras_hub.models.TextEmbed
       Keras loss of two numbers is possible.
     - `objective="contrastive"`: there is no `y`. The second text of a pair must be
       found among the second texts of the batch, by default with the cross-entropy over
-      the cosines (InfoNCE, "multiple negatives ranking"). A larger batch makes this
-      harder, in `evaluate` too. Pairs with a text in common are not negatives of each
-      other.
+      the cosines (InfoNCE, "multiple negatives ranking"). Further texts,
+      `x=(first, second, wrong, ...)`, are hard negatives: wrong answers for all first
+      texts of the batch. A larger batch makes this harder, in `evaluate` too. Pairs
+      with a text in common are not negatives of each other.
 
     Sources: [Reimers and Gurevych, 2019](https://arxiv.org/abs/1908.10084),
     [van den Oord et al., 2018](https://arxiv.org/abs/1807.03748),
+    [Kusupati et al., 2022](https://arxiv.org/abs/2205.13147),
+    [Gao et al., 2021](https://arxiv.org/abs/2101.06983),
     [Arora et al., 2017](https://openreview.net/forum?id=SyK00v5xx).
 
     Args:
@@ -62,6 +81,15 @@ class AlbertTextEmbedder(DocumentOutputs, AlbertTask, keras_hub.models.TextEmbed
             SentencePiece vocabulary, since a WordPiece has no probabilities. They are
             saved with the model; without a preprocessor they are zeros until they are
             loaded. Defaults to `None`, equal weights.
+        dim: int or `None`. The width of the vectors, their first numbers. It is kept
+            in presets and exports. Defaults to `None`, the width of the encoder.
+        matryoshka_dims: Sequence of int or `None`. Train the vectors to be useful at
+            each of these widths: the loss is the mean over them. Usually the full width
+            is the first. Defaults to `None`, the full width alone.
+        mini_batch_size: int or `None`. If set, training computes as many texts of a
+            batch at a time, and again in the backward pass (gradient caching), so that
+            the memory of a batch is that of its vectors. Gradients are the same.
+            Defaults to `None`, all at once.
         **kwargs: `name`, as on any Keras model.
 
     Raises:
@@ -85,6 +113,7 @@ class AlbertTextEmbedder(DocumentOutputs, AlbertTask, keras_hub.models.TextEmbed
 
     preprocessor_cls = AlbertTextEmbedderPreprocessor
     uses_pooler = False
+    _guide: Callable[[list[str]], Any] | None = None
 
     def __init__(
         self,
@@ -95,6 +124,9 @@ class AlbertTextEmbedder(DocumentOutputs, AlbertTask, keras_hub.models.TextEmbed
         objective: Literal["cosine", "contrastive"] = "cosine",
         temperature: float = 0.05,
         inverse_frequency: float | None = None,
+        dim: int | None = None,
+        matryoshka_dims: Sequence[int] | None = None,
+        mini_batch_size: int | None = None,
         **kwargs: Any,
     ) -> None:
         if objective not in ("cosine", "contrastive"):
@@ -105,6 +137,13 @@ class AlbertTextEmbedder(DocumentOutputs, AlbertTask, keras_hub.models.TextEmbed
         if not temperature > 0:
             msg = f"`temperature` must be above 0. Received: temperature={temperature}"
             raise ValueError(msg)
+        width = backbone.hidden_dim
+        if dim is not None:
+            width = check_dim(dim, width)
+        for each in matryoshka_dims or ():
+            check_dim(each, width, "matryoshka_dims")
+        if mini_batch_size is not None:
+            check_positive(mini_batch_size=mini_batch_size)
         # === Layers ===
         self.backbone = backbone
         self.preprocessor = preprocessor
@@ -124,6 +163,7 @@ class AlbertTextEmbedder(DocumentOutputs, AlbertTask, keras_hub.models.TextEmbed
         inputs = backbone.input
         self.normalize = normalize
         self.inverse_frequency = inverse_frequency
+        self.dim = dim
         # Read by `compile`, which the constructor calls.
         self.objective = objective
         self.is_self_supervised = self.compares_rows = objective == "contrastive"
@@ -132,6 +172,8 @@ class AlbertTextEmbedder(DocumentOutputs, AlbertTask, keras_hub.models.TextEmbed
         # === Config ===
         self.pooling_mode = pooling_mode
         self.temperature = temperature
+        self.matryoshka_dims = matryoshka_dims and tuple(matryoshka_dims)
+        self.mini_batch_size = mini_batch_size
         self._read_probabilities()
 
     def _run_layers(self, inputs: Any, training: bool | None = None) -> Any:
@@ -139,6 +181,7 @@ class AlbertTextEmbedder(DocumentOutputs, AlbertTask, keras_hub.models.TextEmbed
         is_weighted = self.inverse_frequency is not None
         ids = inputs["token_ids"] if is_weighted else None
         x = self.pooling(x, inputs["padding_mask"], ids)
+        x = x if self.dim is None else x[:, : self.dim]
         return self.unit_length(x) if self.normalize else x
 
     def _read_probabilities(self) -> None:
@@ -177,12 +220,12 @@ class AlbertTextEmbedder(DocumentOutputs, AlbertTask, keras_hub.models.TextEmbed
 
         Args:
             inputs: The dict of the preprocessor, of tensors `(examples, length)`, or
-                for pairs `(examples, 2, length)`.
+                for several texts an example `(examples, texts, length)`.
             training: bool. Whether dropout is active.
             mask: Not used.
 
         Returns:
-            Float tensor `(examples, width)`, or `(examples, 2, width)`.
+            Float tensor `(examples, width)`, or `(examples, texts, width)`.
         """
         shape = inputs["token_ids"].shape
         if len(shape) == 2:
@@ -192,13 +235,28 @@ class AlbertTextEmbedder(DocumentOutputs, AlbertTask, keras_hub.models.TextEmbed
             name: ops.reshape(array, (-1, ops.shape(array)[-1]))
             for name, array in ids.items()
         }
-        vectors = super().call(rows | packing_inputs(inputs), training=training)
-        return ops.reshape(vectors, (-1, shape[1] or 2, vectors.shape[-1]))
+        forward, packed = super().call, packing_inputs(inputs)
+        if self.mini_batch_size is None:
+            vectors = forward(rows | packed, training=training)
+        elif packed:
+            raise ValueError(
+                "`mini_batch_size` divides the texts of a batch, which share rows. "
+                "Build the preprocessor with pack_sequences=False."
+            )
+        else:
+            weights = {id(weight) for weight in self.weights}
+            seeds = [v for v in self.variables if id(v) not in weights]
+            vectors = objectives.run_in_parts(
+                *(forward, rows, self.mini_batch_size),
+                *(self.variables, seeds, training),
+            )
+        texts = shape[1] or ops.shape(ids["token_ids"])[1]
+        return ops.reshape(vectors, (-1, texts, vectors.shape[-1]))
 
     def compute_output_spec(
         self, inputs: Any, training: bool | None = None, mask: Any = None
     ) -> keras.KerasTensor:
-        """Return symbolic vectors, of texts or of pairs."""
+        """Return symbolic vectors, of one or several texts an example."""
         rows = {
             name: keras.KerasTensor((None, *ids.shape[-1:]), ids.dtype)
             for name, ids in inputs.items()
@@ -215,9 +273,14 @@ class AlbertTextEmbedder(DocumentOutputs, AlbertTask, keras_hub.models.TextEmbed
         sample_weight: Any = None,
         training: bool = True,
     ) -> Any:
-        """Compute the loss of similarities instead of vectors."""
-        y, scores = self._compare(x, y, y_pred)
-        return super().compute_loss(x, y, scores, sample_weight, training)
+        """Compute the loss of similarities instead of vectors, the mean over widths."""
+        losses = []
+        for dim in self.matryoshka_dims or (None,):
+            targets, scores = self._compare(x, y, y_pred[..., :dim])
+            losses.append(
+                super().compute_loss(x, targets, scores, sample_weight, training)
+            )
+        return sum(losses) / len(losses)
 
     def compute_metrics(
         self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None
@@ -227,13 +290,80 @@ class AlbertTextEmbedder(DocumentOutputs, AlbertTask, keras_hub.models.TextEmbed
         return super().compute_metrics(x, y, scores, sample_weight)
 
     def _compare(self, x: Any, y: Any, vectors: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the targets and similarities of a batch of pairs."""
-        check_pairs(vectors)
+        """Return the targets and similarities of a batch."""
+        objectives.check_examples(vectors, self.objective)
         if self.objective == "cosine":
-            return y, cosine_scores(vectors)
-        scores = contrastive_scores(vectors, x["token_ids"])
+            return y, objectives.cosine_scores(vectors)
+        scores = objectives.contrastive_scores(vectors, x["token_ids"], x.get(GUIDE))
         numbers = ops.arange(ops.shape(vectors)[0])
         return numbers, ops.divide(scores, self.temperature)
+
+    def fit(
+        self,
+        x: Any = None,
+        y: Any = None,
+        batch_size: int | None = None,
+        epochs: int = 1,
+        *,
+        guide: Callable[[list[str]], Any] | None = None,
+        **kwargs: Any,
+    ) -> keras.callbacks.History:
+        """Train on pairs, or on pairs with hard negatives; see `AlbertTask.fit`.
+
+        Args:
+            x: See `AlbertTask.fit`. A tuple of columns: `(first, second)`, and for the
+                contrastive objective `(first, second, wrong, ...)`.
+            y: Similarities, unless the objective is contrastive.
+            batch_size: int. Defaults to `None`, which means 32.
+            epochs: int. Defaults to `1`.
+            guide: Callable or `None`. Another model's function from texts to vectors,
+                such as its `embed`. What it finds more similar to a first text than the
+                second one is no negative ([GISTEmbed, Solatorio,
+                2024](https://arxiv.org/abs/2402.16829)), and first texts, and second
+                texts, are negatives of each other. It reads each text once, before the
+                training. Defaults to `None`.
+            **kwargs: See `AlbertTask.fit`.
+
+        Returns:
+            The `keras.callbacks.History`.
+
+        Raises:
+            TypeError: See `AlbertTask.fit`.
+            ValueError: See `AlbertTask.fit`; or if there is a guide, and the objective
+                is not contrastive or `x` has no texts.
+
+        Example:
+            >>> from keras_albert import AlbertTextEmbedder
+            >>> embedder = AlbertTextEmbedder.from_preset(
+            ...     "albert_tiny_en_uncased", objective="contrastive")
+            >>> questions = ["who ran?", "who slept?"]
+            >>> answers = ["a fox ran", "a dog slept"]
+            >>> wrong = ["a dog ran fast", "the sea"]
+            >>> guide = AlbertTextEmbedder.from_preset("albert_small_en_uncased")
+            >>> history = embedder.fit(
+            ...     (questions, answers, wrong), guide=guide.embed, verbose=0)
+        """
+        if guide is not None and not self.is_self_supervised:
+            raise ValueError(
+                "A `guide` chooses negatives, and the objective 'cosine' has none. "
+                "Leave it out, or build the model with objective='contrastive'."
+            )
+        self._guide = guide
+        try:
+            return super().fit(x, y, batch_size, epochs, **kwargs)
+        finally:
+            self._guide = None
+
+    def encode(
+        self, mode: Mode, x: Any, y: Any = None, sample_weight: Any = None
+    ) -> tuple[Any, bool]:
+        """Read, check and tokenize texts, and let the guide read them."""
+        examples, batched = super().encode(mode, x, y, sample_weight)
+        if self._guide is not None and mode != "prediction":
+            columns = self.require_preprocessor("fit").columns(x).columns
+            found = [np.asarray(self._guide(column), "float32") for column in columns]
+            examples.texts.extra = {GUIDE: np.stack(found, axis=1)}
+        return examples, batched
 
     @property
     def outputs_are_logits(self) -> bool | None:  # type: ignore[override]
@@ -259,9 +389,11 @@ class AlbertTextEmbedder(DocumentOutputs, AlbertTask, keras_hub.models.TextEmbed
 
     def check_id_targets(self, ids: dict[str, Any], y: Any, mode: Mode) -> None:
         """Check that ids to learn from are those of pairs."""
-        if mode != "prediction":
-            # TensorFlow traces a step with any number of texts.
-            check_pairs(ids["token_ids"])
+        if mode == "prediction":
+            return
+        if self._guide is not None:
+            raise ValueError("A `guide` reads texts, and `x` has ids. Pass the texts.")
+        objectives.check_examples(ids["token_ids"], self.objective)
 
     def encode_targets(self, y: Any) -> FloatArray:
         """Encode and check similarities.
@@ -294,7 +426,7 @@ class AlbertTextEmbedder(DocumentOutputs, AlbertTask, keras_hub.models.TextEmbed
         """Read and check input that is preprocessed already, texts or pairs."""
         ids = inputs.get("token_ids") if isinstance(inputs, Mapping) else None
         if len(getattr(ids, "shape", ())) == 3:
-            return read_ids(self.backbone, inputs, ("pairs", "texts", "tokens"))
+            return read_ids(self.backbone, inputs, ("examples", "texts", "tokens"))
         return read_ids(self.backbone, inputs)
 
     def predict(self, x: Any, batch_size: int | None = None, **kwargs: Any) -> Any:
@@ -323,31 +455,81 @@ class AlbertTextEmbedder(DocumentOutputs, AlbertTask, keras_hub.models.TextEmbed
         return parts[0] if len(parts) == 1 else np.stack(parts, axis=1)
 
     def embed(
-        self, texts: Texts, batch_size: int | None = None, prompt: str | None = None
+        self,
+        texts: Texts,
+        batch_size: int | None = None,
+        prompt: str | None = None,
+        dim: int | None = None,
     ) -> FloatArray:
         """Embed texts.
 
         Args:
-            texts: A text, or many; a tuple of two is a pair. A text that is longer than
-                a row is truncated; see `embed_documents`.
+            texts: A text, or many; a tuple of texts is one example. A text that is
+                longer than a row is truncated; see `embed_documents`.
             batch_size: int. Defaults to `None`, which means 32.
             prompt: string or `None`. The name of one of the preprocessor's `prompts`,
                 which is put before each text. Defaults to `None`, its
                 `default_prompt`.
+            dim: int or `None`. The width of the vectors, as in the constructor.
+                Defaults to `None`, the width of the model's vectors.
 
         Returns:
             float32 array `(width,)` for one text, `(texts, width)` for many, in their
-            order; with an axis of 2 before the last for pairs.
+            order; with an axis before the last for the texts of an example.
 
         Raises:
             ValueError: If the model has no preprocessor, a row is not a text, or there
-                is no such prompt.
+                is no such prompt or width.
         """
         preprocessor = self.require_preprocessor("embed")
+        if dim is not None:
+            check_dim(dim, self.output.shape[-1])
         columns, batched = preprocessor.with_prompt(texts, prompt)
         rows = TextBatch(columns, True)
-        vectors: FloatArray = self.predict(rows, batch_size, verbose=0)
+        vectors: FloatArray = self.predict(rows, batch_size, verbose=0)[..., :dim]
+        if dim is not None and self.normalize:
+            vectors = np.array(ops.convert_to_numpy(self.unit_length(vectors)))
         return vectors if batched else vectors[0]
+
+    def search(
+        self,
+        corpus: Any,
+        queries: Texts,
+        top_k: int = 10,
+        batch_size: int | None = None,
+    ) -> tuple[Int64Array, FloatArray]:
+        """Find the texts that are most similar to each query; see `tasks.search`.
+
+        Args:
+            corpus: Sequence of string; or their vectors, or an index of faiss, so that
+                they are embedded once.
+            queries: A text, or many. They are given the preprocessor's prompt "query",
+                and the texts of the corpus "document", if there are such prompts.
+            top_k: int. How many texts to find. Defaults to `10`.
+            batch_size: int. Defaults to `None`, which means 32.
+
+        Returns:
+            The rows of the texts, int64 `(queries, top_k)`, and their cosines, float32;
+            both `(top_k,)` for one text.
+
+        Raises:
+            ValueError: See `embed` and `tasks.search`.
+
+        Example:
+            >>> from keras_albert import AlbertTextEmbedder
+            >>> embedder = AlbertTextEmbedder.from_preset("albert_small_en_uncased")
+            >>> texts = ["a fine film", "my parcel is late", "the sea"]
+            >>> rows, cosines = embedder.search(texts, "where is my package?", top_k=1)
+            >>> texts[rows[0]]
+            'my parcel is late'
+        """
+        prompts = self.require_preprocessor("search").prompts
+        kinds = [kind if kind in prompts else None for kind in ("document", "query")]
+        if holds_text(corpus):
+            corpus = self.embed(list(corpus), batch_size, kinds[0])
+        vectors = self.embed(queries, batch_size, kinds[1])
+        found = search(corpus, np.atleast_2d(vectors), top_k)
+        return found if vectors.ndim == 2 else (found[0][0], found[1][0])
 
     def embed_documents(
         self, texts: Texts, batch_size: int | None = None, stride: int | None = None
@@ -399,34 +581,3 @@ class AlbertTextEmbedder(DocumentOutputs, AlbertTask, keras_hub.models.TextEmbed
     def _forget_shapes(self) -> None:
         if keras.config.backend() == "tensorflow":
             self.predict_function = None
-
-
-# The score of pairs that are not compared: the probability is zero.
-_NEVER = -1e9
-
-
-def check_pairs(rows: Any) -> None:
-    """Raise if an array of vectors, or of ids, is not one of pairs."""
-    if len(rows.shape) != 3 or rows.shape[1] not in (2, None):
-        raise ValueError(
-            "The embedder is trained on pairs of texts. Pass them as one argument, "
-            f"`x=(first, second)`. Received an array of shape {rows.shape}"
-        )
-
-
-def cosine_scores(vectors: Tensor) -> Tensor:
-    """Return the cosines `(pairs, 1)` of `vectors` `(pairs, 2, width)`."""
-    vectors = ops.normalize(vectors, axis=-1)
-    product = ops.multiply(vectors[:, 0], vectors[:, 1])
-    return ops.sum(product, axis=-1, keepdims=True)
-
-
-def contrastive_scores(vectors: Tensor, token_ids: Tensor) -> Tensor:
-    """Compare each first text with all second texts, without other right answers."""
-    vectors = ops.normalize(vectors, axis=-1)
-    scores = ops.matmul(vectors[:, 0], ops.transpose(vectors[:, 1]))
-    numbers = ops.arange(ops.shape(vectors)[0])
-    is_other = ops.not_equal(ops.expand_dims(numbers, 0), ops.expand_dims(numbers, 1))
-    is_equal = ops.equal(ops.expand_dims(token_ids, 0), ops.expand_dims(token_ids, 1))
-    has_equal = ops.any(ops.all(is_equal, axis=-1), axis=-1)
-    return ops.where(ops.logical_and(is_other, has_equal), _NEVER, scores)

@@ -1,0 +1,1 @@
+"""Text embedding: vectors whose cosine is the similarity of texts."""

@@ -1,0 +1,189 @@
+"""Search by vectors, exact or with an index; and hard negatives, which it finds."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from keras_albert.text.reading import text_columns
+from keras_albert.types import FloatArray, Int64Array
+from keras_albert.utils.arguments import check_at_least, check_positive
+from keras_albert.utils.environment import import_package
+
+# The scores that are computed at a time: 256 x 16384 are 16 MB.
+_CORPUS_ROWS, _QUERIES = 2**14, 2**8
+
+
+def unit_rows(vectors: Any) -> FloatArray:
+    """Return vectors with length 1, so that dot products are cosines."""
+    vectors = np.asarray(vectors, np.float32)
+    if vectors.ndim != 2:
+        msg = f"Vectors are an array (texts, width). Received the shape {vectors.shape}"
+        raise ValueError(msg)
+    lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
+    unit: FloatArray = vectors / np.maximum(lengths, np.finfo("float32").tiny)
+    return unit
+
+
+def search(corpus: Any, queries: Any, top_k: int = 10) -> tuple[Int64Array, FloatArray]:
+    """Find the vectors with the highest cosines to each query.
+
+    The search is exact, and computes a block of scores at a time: besides both arrays,
+    of which the corpus may be a `numpy.memmap`, it needs some 100 MB.
+
+    Args:
+        corpus: Float array `(texts, width)`; or an index of faiss over vectors of
+            length 1, as `build_index` returns it.
+        queries: Float array `(queries, width)`.
+        top_k: int. How many to find, at most all. Defaults to `10`.
+
+    Returns:
+        Their rows in the corpus, int64 `(queries, top_k)`, best first; and their
+        cosines, float32 of this shape. An index may find less than `top_k`: the other
+        rows are -1.
+
+    Raises:
+        ValueError: If the widths of the vectors differ, or `top_k` is below 1.
+
+    Example:
+        >>> import numpy as np
+        >>> from keras_albert.tasks import search
+        >>> rows, cosines = search(np.eye(3), [[0.6, 0.8, 0.0]], top_k=2)
+        >>> rows, cosines
+        (array([[1, 0]]), array([[0.8, 0.6]], dtype=float32))
+    """
+    check_positive(top_k=top_k)
+    queries = unit_rows(queries)
+    is_index = hasattr(corpus, "ntotal")
+    corpus = corpus if is_index or hasattr(corpus, "shape") else np.asarray(corpus)
+    width = corpus.d if is_index else corpus.shape[-1]
+    if width != queries.shape[1]:
+        raise ValueError(
+            f"The vectors of the corpus have width {width}, and those of the queries "
+            f"{queries.shape[1]}. Embed both with the same model, and the same `dim`."
+        )
+    if is_index:
+        scores, rows = corpus.search(queries, min(top_k, corpus.ntotal))
+        return rows, scores
+    nothing = np.zeros((len(queries), 0))
+    rows, scores = nothing.astype(np.int64), nothing.astype(np.float32)
+    for begin in range(0, len(corpus), _CORPUS_ROWS):
+        block = unit_rows(corpus[begin : begin + _CORPUS_ROWS])
+        found = [
+            _best(queries[start : start + _QUERIES] @ block.T, top_k)
+            for start in range(0, max(1, len(queries)), _QUERIES)
+        ]
+        new_rows, new_scores = map(np.concatenate, zip(*found, strict=True))
+        rows = np.concatenate([rows, new_rows + begin], axis=1)
+        scores = np.concatenate([scores, new_scores], axis=1)
+        order = np.lexsort((rows, -scores))[:, :top_k]
+        rows, scores = (np.take_along_axis(x, order, axis=1) for x in (rows, scores))
+    return rows, scores
+
+
+def _best(scores: FloatArray, top_k: int) -> tuple[Int64Array, FloatArray]:
+    """Return the columns of the highest scores of each row, in any order."""
+    if top_k < scores.shape[1]:
+        columns = np.argpartition(scores, -top_k, axis=1)[:, -top_k:]
+    else:
+        columns = np.tile(np.arange(scores.shape[1]), (len(scores), 1))
+    return columns, np.take_along_axis(scores, columns, axis=1)
+
+
+def build_index(corpus: Any) -> Any:
+    """Return an index for approximate search in large collections.
+
+    It is an HNSW graph of [faiss](https://faiss.ai) with 32 neighbours a text ([Malkov
+    and Yashunin, 2016](https://arxiv.org/abs/1603.09320)), which `faiss.write_index`
+    saves. `search` takes any index of faiss over vectors of length 1.
+
+    Args:
+        corpus: Float array `(texts, width)`.
+
+    Returns:
+        A `faiss.IndexHNSWFlat`.
+
+    Raises:
+        ImportError: If faiss is not installed.
+        ValueError: If the vectors are not an array of two axes.
+
+    Example:
+        >>> import numpy as np
+        >>> from keras_albert.tasks import build_index, search
+        >>> index = build_index(np.eye(3))  # doctest: +SKIP
+        >>> search(index, [[0.6, 0.8, 0.0]], top_k=2)  # doctest: +SKIP
+        (array([[1, 0]]), array([[0.8, 0.6]], dtype=float32))
+    """
+    faiss = import_package("`build_index`", "faiss-cpu", "faiss")
+    index = faiss.IndexHNSWFlat(corpus.shape[-1], 32, faiss.METRIC_INNER_PRODUCT)
+    for begin in range(0, len(corpus), _CORPUS_ROWS):
+        index.add(unit_rows(corpus[begin : begin + _CORPUS_ROWS]))
+    return index
+
+
+def mine_hard_negatives(
+    embed: Callable[[list[str]], Any],
+    x: Any,
+    corpus: Sequence[str] | None = None,
+    num_negatives: int = 1,
+    *,
+    skip: int = 0,
+    margin: float = 0.05,
+    depth: int = 100,
+) -> tuple[list[str], ...]:
+    """Find wrong answers that a model takes for similar, to train another one on.
+
+    The method is TopK-PercPos ([de Souza P. Moreira et al.,
+    2024](https://arxiv.org/abs/2407.15831)): a text that is nearly as similar as the
+    right answer may be right too, and is left out.
+
+    Args:
+        embed: Callable. A function from texts to vectors, such as a model's `embed`.
+        x: Pairs `(first, second)`. The second texts of equal first ones are all right.
+        corpus: Sequence of string or `None`. The texts to choose from. Defaults to
+            `None`, the second texts.
+        num_negatives: int. How many to find for each pair. Defaults to `1`.
+        skip: int. How many of the texts nearest to a first text to leave out. Defaults
+            to `0`.
+        margin: float. A negative has at most the cosine of the pair, less this share of
+            it. Defaults to `0.05`.
+        depth: int. How many of the nearest texts to look at. Defaults to `100`.
+
+    Returns:
+        Columns `(first, second, wrong, ...)` for `AlbertTextEmbedder.fit`, without the
+        pairs for which there are not enough negatives.
+
+    Raises:
+        ValueError: If `x` does not have pairs, or a number is too low.
+
+    Example:
+        >>> from keras_albert import AlbertTextEmbedder
+        >>> from keras_albert.tasks import mine_hard_negatives
+        >>> embedder = AlbertTextEmbedder.from_preset("albert_small_en_uncased")
+        >>> questions = ["where is my parcel?", "how do I reset my password?"]
+        >>> answers = ["the parcel is on its way", "click on forgotten password"]
+        >>> columns = mine_hard_negatives(embedder.embed, (questions, answers))
+        >>> columns[2]
+        ['click on forgotten password', 'the parcel is on its way']
+    """
+    check_positive(num_negatives=num_negatives, depth=depth)
+    check_at_least(0, skip=skip)
+    columns, batched = text_columns(x)
+    if len(columns) != 2 or not batched:
+        raise ValueError("`x` are pairs, a tuple of two lists `(first, second)`.")
+    right: dict[str, set[str]] = {}
+    for anchor, answer in zip(*columns, strict=True):
+        right.setdefault(anchor, {anchor}).add(answer)
+    texts = list(dict.fromkeys(columns[1] if corpus is None else corpus))
+    vectors = unit_rows(embed(columns[0]))
+    cosines = np.sum(vectors * unit_rows(embed(columns[1])), axis=-1)
+    limits = cosines - margin * np.abs(cosines)
+    rows, scores = search(unit_rows(embed(texts)), vectors, depth)
+    mined = []
+    for number, pair in enumerate(zip(*columns, strict=True)):
+        near = rows[number, skip:][scores[number, skip:] <= limits[number]]
+        found = [texts[row] for row in near if texts[row] not in right[pair[0]]]
+        if len(found) >= num_negatives:
+            mined.append((*pair, *found[:num_negatives]))
+    empty: tuple[list[str], ...] = tuple([] for _ in range(2 + num_negatives))
+    return tuple(map(list, zip(*mined, strict=True))) or empty
