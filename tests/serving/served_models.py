@@ -66,7 +66,8 @@ def make_tasks(proto):
             "TextEmbedder", proto, pooling_mode="cls", dim=12, sizes={"adapter_rank": 2}
         ),
         "rounded": make_task(
-            "TextEmbedder", proto, inverse_frequency=0.01, sizes={"adapter_rank": 2}
+            *("TextEmbedder", proto),
+            **{"inverse_frequency": 0.01, "dim": 12, "sizes": {"adapter_rank": 2}},
         ),
         "chooser": make_task("MultipleChoice", proto, lengths={"max_qa_length": 9}),
         "tagger": make_task("TokenClassifier", proto, labels=TAGS),
