@@ -94,6 +94,13 @@ class AlbertClassifierEstimator(ClassifierMixin, BaseEstimator):
         Raises:
             ValueError: If there are fewer than two classes, or several for a text; see
                 `AlbertClassifier.fit`.
+
+        Example:
+            >>> from keras_albert.sklearn import AlbertClassifierEstimator
+            >>> texts = ["a fine film", "good fun", "so boring", "a dull film"]
+            >>> estimator = AlbertClassifierEstimator(method="linear")
+            >>> estimator.fit(texts, [1, 1, 0, 0]).classes_
+            array([0, 1])
         """
         if (kind := type_of_target(y)) not in ("binary", "multiclass"):
             raise ValueError(
@@ -133,6 +140,14 @@ class AlbertClassifierEstimator(ClassifierMixin, BaseEstimator):
 
         Returns:
             An array `(texts, classes)`, in the order of `classes_`.
+
+        Example:
+            >>> from keras_albert.sklearn import AlbertClassifierEstimator
+            >>> texts = ["a fine film", "good fun", "so boring", "a dull film"]
+            >>> estimator = AlbertClassifierEstimator(method="linear")
+            >>> estimator = estimator.fit(texts, ["good", "good", "bad", "bad"])
+            >>> estimator.predict_proba(["how dull", "what fun"]).shape
+            (2, 2)
         """
         check_is_fitted(self)
         outputs = self.model_.predict(_as_rows(X), self.batch_size, verbose=0)
@@ -149,6 +164,14 @@ class AlbertClassifierEstimator(ClassifierMixin, BaseEstimator):
 
         Returns:
             An array `(texts,)` of elements of `classes_`.
+
+        Example:
+            >>> from keras_albert.sklearn import AlbertClassifierEstimator
+            >>> texts = ["a fine film", "good fun", "so boring", "a dull film"]
+            >>> estimator = AlbertClassifierEstimator(method="linear")
+            >>> estimator = estimator.fit(texts, ["good", "good", "bad", "bad"])
+            >>> estimator.predict(["how dull", "what fun"]).tolist()
+            ['bad', 'good']
         """
         best = self.predict_proba(X).argmax(axis=-1)
         found: npt.NDArray[Any] = self.classes_[best]

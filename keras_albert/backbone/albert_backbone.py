@@ -509,6 +509,21 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
 
         Raises:
             ValueError: If the pooler is quantized, or has LoRA.
+
+        Example:
+            >>> import numpy as np
+            >>> from keras_albert import AlbertBackbone
+            >>> backbone = AlbertBackbone.from_preset("albert_tiny_en_uncased")
+            >>> backbone.standardize_mean(np.zeros(256), np.ones(256))
+            >>> ids = np.array([[2, 30, 31, 3]])
+            >>> outputs = backbone({
+            ...     "token_ids": ids,
+            ...     "segment_ids": np.zeros_like(ids),
+            ...     "padding_mask": np.ones_like(ids),
+            ... })
+            >>> mean = outputs["sequence_output"][0].mean(axis=0)
+            >>> bool(abs(outputs["pooled_output"][0] - mean).max() < 1e-5)
+            True
         """
         if self.pooler.quantization_mode or self.pooler.lora_enabled:
             raise ValueError(

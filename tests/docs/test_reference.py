@@ -15,6 +15,7 @@ WITHOUT_EXAMPLE = frozenset(
     AlbertQuestionAnswererPreprocessor.encode AlbertTask.encode
     AlbertTask.predict_on_batch AlbertTask.test_on_batch AlbertTask.train_on_batch
     AlbertTextEmbedder.embed AlbertTextEmbedder.embed_documents
+    AlbertTextEmbedder.encode
     AlbertTextEmbedder.predict AlbertTextEmbedder.predict_on_batch
     AlbertTextEmbedderPreprocessor.encode AlbertTextEmbedderPreprocessor.with_prompt
     AlbertTokenClassifierPreprocessor.encode
@@ -51,8 +52,11 @@ def documented():
         if inspect.isclass(value):
             yield name, value
             for member in reference.members(value):
-                if not isinstance(inspect.getattr_static(value, member), property):
-                    method = getattr(value, member)
+                if isinstance(inspect.getattr_static(value, member), property):
+                    continue
+                method = getattr(value, member)
+                # scikit-learn makes some methods.
+                if inspect.isroutine(method) and "<locals>" not in method.__qualname__:
                     yield method.__qualname__, method
         elif inspect.isroutine(value):
             yield name, value
