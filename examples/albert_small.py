@@ -129,7 +129,7 @@ class FineTuned(NamedTuple):
 
 # By the end of the name.
 FINE_TUNED = {
-    "sst2": FineTuned("classification", sentiment, 4, 128, 6e-4, 64, 64),
+    "sst2": FineTuned("classification", sentiment, 3, 128, 3e-4, 32, 64),
     "ner": FineTuned("token-classification", entities, 8, 128, 7e-4, 32, 64),
     "squad": FineTuned("question-answering", questions, 1, 384, 1e-3, 96, 128),
 }

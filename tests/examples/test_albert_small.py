@@ -98,9 +98,9 @@ def test_from_an_encoder_to_four_presets(tmp_path, encoder, data):
     reader = AlbertQuestionAnswerer.from_preset(output / f"{name}_squad")
     for task in (films, words, reader):
         assert task.backbone.dtype_policy.name == "float32"
-    # The question that has an answer three times, and what was made from the texts.
+    # The question that has an answer six times, and what was made from the texts.
     written = json.loads((output / "squad_train.json").read_text())["data"]
     asked = [qa for x in written for p in x["paragraphs"] for qa in p["qas"]]
     assert len({qa["id"] for qa in asked}) == len(asked)
-    assert [qa["question"] for qa in asked[-3:]] == ["where"] * 3
-    assert len(asked) == 3 * 2 + 3
+    assert [qa["question"] for qa in asked[-6:]] == ["where"] * 6
+    assert len(asked) == 3 * 2 + 6
