@@ -1,6 +1,6 @@
 """How good vectors are: for similarity, for search and for clusters."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -49,7 +49,7 @@ def correlations(truth: Any, answers: Any) -> dict[str, float]:
 
 
 def retrieval_scores(
-    rows: Any, relevant: Sequence[Collection[int]], k: int = 10
+    rows: Any, relevant: Sequence[Sequence[int] | set[int]], k: int = 10
 ) -> dict[str, float]:
     """Measure how high a search ranks the right answers, as a mean over queries.
 

@@ -1,7 +1,6 @@
 """Preprocessor of the text embedder."""
 
 from collections.abc import Mapping
-from functools import partial
 from typing import Any
 
 import keras
@@ -73,7 +72,22 @@ class AlbertTextEmbedderPreprocessor(
         (3, 2, 16)
     """
 
-    read_input = staticmethod(partial(text_columns, max_columns=None))
+    @staticmethod
+    def read_input(texts: Any) -> tuple[tuple[list[str], ...], bool]:
+        """Read texts, or tuples of several, into columns.
+
+        Args:
+            texts: A text, a list of texts, a tuple of columns, or a list of tuples.
+
+        Returns:
+            The columns, and whether they are a batch.
+
+        Example:
+            >>> from keras_albert import AlbertTextEmbedderPreprocessor
+            >>> AlbertTextEmbedderPreprocessor.read_input([("a", "b", "c")])
+            ((['a'], ['b'], ['c']), True)
+        """
+        return text_columns(texts, max_columns=None)
 
     def __init__(
         self,
