@@ -204,7 +204,7 @@ def test_a_saved_model_answers_as_openais_embeddings(embedder, tmp_path):
 def test_a_classifier_has_no_embeddings(url):
     status, message = ask_openai(url, model="model", input="a")
     assert status == 404
-    assert "/v1/models/model:predict" in message
+    assert "--task AlbertTextEmbedder" in message
 
 
 def test_the_page_asks_the_model(url, expected, tmp_path):

@@ -79,10 +79,13 @@ class _Endpoints:
         return await self._answer(request, read_rest_request)
 
     async def embeddings(self, request: Request) -> Response:
-        name = self._model.name
         if embedding_width(self._model.signatures) is None:
-            msg = f"{name} embeds no texts. It answers at /v1/models/{name}:predict."
-            raise HTTPException(404, msg)
+            raise HTTPException(
+                404,
+                f"{self._model.name} does not embed texts. Ask it at /v1/models/"
+                f"{self._model.name}:predict, or serve its preset with --task "
+                "AlbertTextEmbedder.",
+            )
         return await self._answer(request, self._read_embeddings)
 
     async def prometheus(self, _: Request) -> Response:
@@ -123,7 +126,7 @@ class _Endpoints:
         try:
             body = await read_body(request, self._limits.body_bytes)
         except ClientDisconnect:
-            return Response()
+            return Response(status_code=499)  # Nobody reads it: for the metrics.
         except asyncio.CancelledError:
             raise stops from None
         # Only now, or clients that send slowly would keep others out.

@@ -4,7 +4,7 @@ Source: [Exposition formats](https://prometheus.io/docs/instrumenting/exposition
 """
 
 from bisect import bisect_left
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from itertools import accumulate
 from time import perf_counter
@@ -25,17 +25,16 @@ class Metrics:
         # By endpoint and status.
         self._requests: Counter[tuple[str, int]] = Counter()
         # By endpoint: requests in each bucket, the last of any time; and their sum.
-        self._buckets: dict[str, list[int]] = {}
-        self._seconds: Counter[str] = Counter()
+        self._buckets = defaultdict[str, list[int]](lambda: [0] * (len(_BUCKETS) + 1))
+        self._seconds = defaultdict[str, float](float)
         self._calls = self._rows = 0
         self._call_seconds = 0.0
 
     def add_request(self, endpoint: str, status: int, seconds: float) -> None:
         """Count a request that has ended."""
         self._requests[endpoint, status] += 1
-        buckets = self._buckets.setdefault(endpoint, [0] * (len(_BUCKETS) + 1))
-        buckets[bisect_left(_BUCKETS, seconds)] += 1
-        self._seconds[endpoint] += seconds  # type: ignore[assignment]
+        self._buckets[endpoint][bisect_left(_BUCKETS, seconds)] += 1
+        self._seconds[endpoint] += seconds
 
     def counted(
         self, compute: Callable[[str, Arrays], Arrays]
@@ -62,11 +61,11 @@ class Metrics:
             lines.append(f"# TYPE {_PREFIX}_{name} {kind}")
             lines.extend(f"{_PREFIX}_{name}{key} {x}" for key, x in samples.items())
 
-        counts = {
+        counts: dict[str, float] = {
             f'{{endpoint="{endpoint}",code="{code}"}}': count
             for (endpoint, code), count in sorted(self._requests.items())
         }
-        add("requests_total", "counter", "Requests that have ended.", {**counts})
+        add("requests_total", "counter", "Requests that have ended.", counts)
         times: dict[str, float] = {}
         for endpoint, buckets in sorted(self._buckets.items()):
             label = f'endpoint="{endpoint}"'
