@@ -1,13 +1,13 @@
-"""Compare examples/serve.py with and without batches, for one client and for many.
+"""Compare `keras-albert serve` with and without batches, for one client and for many.
 
     python benchmarks/server_load.py
     python benchmarks/server_load.py --preset albert_tiny_en_uncased --data DIRECTORY
 
-The example trains a model on its messages for one epoch, and two of its servers run on
-127.0.0.1. Clients keep their connections open, and send a text as soon as the previous
-one is answered. Rounds alternate between the servers; their answers are compared. With
-`--preset`, what limits a server is printed: how many of the texts the model alone
-predicts per second, if it has all of them at once.
+Two servers of a preset with a head of two classes run on 127.0.0.1. Clients keep their
+connections open, and send a text as soon as the previous one is answered. Rounds
+alternate between the servers; their answers are compared. What limits a server is
+printed: how many of the texts the model alone predicts per second, if it has all of
+them at once.
 """
 
 import asyncio
@@ -24,18 +24,14 @@ import numpy as np
 from settings import mixed_texts, parser, prepare
 from side_by_side import Comparison, Side, measure
 
-SERVE = Path(__file__).parents[1] / "examples" / "serve.py"
 SECONDS = 120  # for the requests of a round
 
 
 @contextmanager
-def serving(arguments, *options: str) -> Iterator[int]:
+def serving(model: Path, most: int, *options: str) -> Iterator[int]:
     """Start a server, and return its port."""
-    command = [sys.executable, str(arguments.server), "--epochs", "1", "--port", "0"]
-    command += ["--output", str(arguments.output / "served"), *options]
-    command += ["--max-requests", str(max(arguments.clients))]
-    if arguments.preset is not None:
-        command += ["--preset", arguments.preset]
+    command = [sys.executable, "-m", "keras_albert", "serve", str(model)]
+    command += ["--port", "0", "--max-requests", str(most), *options]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         try:
             for line in server.stdout:
@@ -126,31 +122,32 @@ def compare(
         yield Comparison(f"{title}: {name}", costs, dict.fromkeys(costs, 1), "ms")
 
 
-def predict_at_once(preset: str, texts: list[str], repeats: int) -> Comparison:
-    """Measure the model of the servers, with a head of two classes."""
-    from keras_albert import AlbertClassifier
-
-    model = AlbertClassifier.from_preset(preset, num_classes=2)
+def predict_at_once(model, texts: list[str], repeats: int) -> Comparison:
+    """Measure the model of the servers."""
     side = Side("predict", lambda: model.predict(texts, verbose=0), len(texts))
     return measure("all texts at once", [side], repeats, work="texts")
 
 
 def main() -> None:
     made = parser(__doc__)
-    made.add_argument("--preset", help="a preset for the server's model")
+    made.add_argument("--preset", default="albert_tiny_en_uncased", help="the model")
     made.add_argument("--requests", type=int, default=2000, help="in each round")
     made.add_argument("--clients", type=int, nargs="+", default=[1, 32])
-    made.add_argument("--server", type=Path, default=SERVE, help="its program")
     arguments = made.parse_args()
     prepare(arguments)
     from reports import report
 
+    from keras_albert import AlbertClassifier
+
+    model = AlbertClassifier.from_preset(arguments.preset, num_classes=2)
+    exported = model.export(arguments.output / "served")
+    most = max(arguments.clients)
     texts = mixed_texts(arguments.data, arguments.requests)
     with ExitStack() as stack:
         ports = {
-            "keras_albert in batches": stack.enter_context(serving(arguments)),
+            "keras_albert in batches": stack.enter_context(serving(exported, most)),
             "keras_albert one by one": stack.enter_context(
-                serving(arguments, "--max-batch-rows", "1")
+                serving(exported, most, "--max-batch-rows", "1")
             ),
         }
         comparisons = (
@@ -165,9 +162,8 @@ def main() -> None:
             )
         )
         report("server_load", comparisons, arguments)
-    if arguments.preset is not None:
-        comparison = predict_at_once(arguments.preset, texts, arguments.repeats)
-        report("server_load_model", [comparison], arguments)
+    comparison = predict_at_once(model, texts, arguments.repeats)
+    report("server_load_model", [comparison], arguments)
 
 
 if __name__ == "__main__":

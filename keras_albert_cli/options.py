@@ -273,6 +273,22 @@ path (path): the file or directory to write
   @huggingface/tokenizers; by default this one
 """)
 
+_SERVE = read_options("""
+preset: a fine-tuned model, or the directory of an exported SavedModel
+--task NAME: the class to load a preset as; by default its own
+--name (= model): what clients call the model
+--host (= 127.0.0.1): the address to listen on
+--port (0..65535 = 8501): 0 takes a free one
+[what is taken of clients, at most]
+--max-body-bytes N (count = 2_097_152): bytes of a request
+--max-rows N (count = 128): rows of a request
+--max-characters N (count = 100_000): characters of a text
+--max-requests N (count = 16): requests that wait for the model
+--max-connections N (count = 64): open connections
+--max-batch-rows N (count = 64): rows of several requests that are computed together
+--max-seconds N (count = 20): time for a request to arrive
+""")
+
 _VERIFY = read_options("""
 directory (path): an exported version, or the directory of versions
 --python PATH: the interpreter whose TensorFlow loads it; by default this one
@@ -531,6 +547,24 @@ size. OUTPUT receives exits.json and exits.png, for which matplotlib is required
         "keras-albert export runs/mine/preset mine.onnx --inputs text",
         _EXPORT,
         new_path="path",
+    ),
+    "serve": Command(
+        "Use",
+        "serve",
+        "answer requests over HTTP",
+        """Answer requests over HTTP, with TensorFlow's graph on any backend.
+
+  /                            a page to try the model
+  /v1/models/NAME:predict      TensorFlow Serving's JSON
+  /v1/embeddings               OpenAI's JSON, for models that embed texts
+  /metrics                     for Prometheus
+
+Requests that wait are computed in batches. Ctrl-C and SIGTERM end the server once it
+has answered those that it has started. Requires
+`pip install "keras-albert[serve,tensorflow]"`.
+""",
+        "keras-albert serve albert_small_en_uncased_sst2 --port 8501",
+        _SERVE,
     ),
     "verify": Command(
         "Use",

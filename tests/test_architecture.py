@@ -27,6 +27,7 @@ NEEDS_TENSORFLOW = {
     str(path.relative_to(PACKAGE))
     for pattern in (
         "serving/saved_model/[!_e]*.py",  # all but `export.py`
+        "serving/rest/model.py",
         "serving/write_litert.py",
         "conversion/google/write_saved_model.py",
         "serving/session_program.py",

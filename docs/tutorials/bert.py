@@ -349,18 +349,16 @@ docker run --rm -p 8501:8501 -v "$PWD/served/messages:/models/messages" \
     -e MODEL_NAME=messages tensorflow/serving
 ```
 
-`examples/serve.py` of this project has the same interface and needs no Docker. The next
-cell starts it on a free port, sends the texts in one request, and stops it. Without a
-checkout of the repository this step is skipped.
+`keras-albert serve` has the same interface and needs no Docker. The next cell starts it
+on a free port, sends the texts in one request, and stops it.
 """
 
-classifier.save_to_preset(folder / "served" / "preset")
 
-
-def ask_server(program, body):
-    command = [sys.executable, str(program), "--port", "0", "--name", "messages"]
-    command += ["--output", str(folder / "served")]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+def ask_server(model, body):
+    command = [sys.executable, "-m", "keras_albert", "serve", str(model)]
+    command += ["--port", "0", "--name", "messages"]
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    with subprocess.Popen(command, text=True, **streams) as server:
         try:
             started = next(line for line in server.stdout if "serving on" in line)
             host = started.split()[2].rstrip(";").removeprefix("http://")
@@ -372,17 +370,11 @@ def ask_server(program, body):
     return answer["predictions"]
 
 
-probabilities = {}
-server_program = data_path.parent / "serve.py"
-if server_program.exists():
-    predictions = ask_server(server_program, json.dumps({"instances": requests}))
-    print(json.dumps(predictions[0], indent=2))
-    probabilities["SavedModel, over HTTP"] = [
-        prediction["probabilities"] for prediction in predictions
-    ]
-else:
-    print(f"Skipped: there is no {server_program}. It is part of the repository:")
-    print("set TUTORIAL_DATA to the directory `examples/data` of a checkout.")
+predictions = ask_server(saved_model, json.dumps({"instances": requests}))
+print(json.dumps(predictions[0], indent=2))
+probabilities = {
+    "SavedModel, over HTTP": [prediction["probabilities"] for prediction in predictions]
+}
 
 """
 The ONNX file contains the tokenizer as an operation of onnxruntime-extensions. This is

@@ -147,7 +147,6 @@ has only operations that a standard TensorFlow Serving contains.
 """
 
 path = classifier.export(folder / "served" / "messages")
-classifier.save_to_preset(folder / "served" / "preset")
 print(path.relative_to(folder))
 
 """
@@ -171,11 +170,9 @@ docker run --rm -p 8501:8501 -v "$PWD/served/messages:/models/messages" \
     -e MODEL_NAME=messages tensorflow/serving
 ```
 
-`examples/serve.py` of this project has the same interface, and needs no Docker.
-It is meant for development. The next cell starts it on a free port, sends a
-request, and stops it. The request and the answer are the same with TensorFlow
-Serving. The program is part of the repository: without a checkout this section
-is skipped, and the others are not affected.
+`keras-albert serve` has the same interface, and needs no Docker. The next cell
+starts it on a free port, sends a request, and stops it. The request and the
+answer are the same with TensorFlow Serving.
 """
 
 body = json.dumps({"instances": requests})
@@ -183,10 +180,11 @@ print(f"curl -d '{json.dumps({'instances': requests[:1]})}' \\")
 print("    http://localhost:8501/v1/models/messages:predict\n")
 
 
-def ask_server(program, body):
-    command = [sys.executable, str(program), "--port", "0", "--name", "messages"]
-    command += ["--output", str(folder / "served")]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+def ask_server(model, body):
+    command = [sys.executable, "-m", "keras_albert", "serve", str(model)]
+    command += ["--port", "0", "--name", "messages"]
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    with subprocess.Popen(command, text=True, **streams) as server:
         try:
             started = next(line for line in server.stdout if "serving on" in line)
             host = started.split()[2].rstrip(";").removeprefix("http://")
@@ -198,17 +196,11 @@ def ask_server(program, body):
     return answer["predictions"]
 
 
-probabilities = {}
-server_program = data_path.parent / "serve.py"
-if server_program.exists():
-    predictions = ask_server(server_program, body)
-    print(json.dumps(predictions[0], indent=2))
-    probabilities["SavedModel, over HTTP"] = [
-        prediction["probabilities"] for prediction in predictions
-    ]
-else:
-    print(f"Skipped: there is no {server_program}. It is part of the repository:")
-    print("set TUTORIAL_DATA to the directory `examples/data` of a checkout.")
+predictions = ask_server(path, body)
+print(json.dumps(predictions[0], indent=2))
+probabilities = {
+    "SavedModel, over HTTP": [prediction["probabilities"] for prediction in predictions]
+}
 
 """
 ## ONNX, without TensorFlow

@@ -156,7 +156,7 @@ def open_predictor(
         model = str(fetch(model))
     path = Path(model)
     kinds = {".onnx": _open_onnx, ".tflite": _open_litert}
-    is_saved_model = path.is_dir() and (_version_of(path) / "saved_model.pb").is_file()
+    is_saved_model = path.is_dir() and (version_of(path) / "saved_model.pb").is_file()
     if (is_saved_model or path.suffix in kinds) and num_layers:
         raise ValueError(_FIXED.format(path))
     if path.suffix in kinds:
@@ -287,7 +287,7 @@ def _open_saved_model(
     import tensorflow_text  # noqa: F401, PLC0415  (its operations)
 
     try:
-        model = tf.saved_model.load(str(_version_of(path)))
+        model = tf.saved_model.load(str(version_of(path)))
     except (tf.errors.OpError, OSError) as error:
         reason = str(error).partition("\n")[0]
         msg = f"TensorFlow cannot load {path}: {reason}. Copy or export it again."
@@ -327,7 +327,7 @@ def _open_saved_model(
     return text_predictor(sorted(names, key=len, reverse=True), run, batch_size)
 
 
-def _version_of(path: Path) -> Path:
+def version_of(path: Path) -> Path:
     """Find the directory of the graph: `path`, or its highest version."""
     below = (
         () if (path / "saved_model.pb").is_file() else served_versions(path).values()

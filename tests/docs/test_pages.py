@@ -54,13 +54,6 @@ def known_options():
     for folder in ("examples", "benchmarks", "docs", "tests", "keras_albert_cli"):
         for path in (ROOT / folder).rglob("*.py"):
             known |= set(re.findall(r'"(--[a-z][\w-]*)"', path.read_text("utf-8")))
-    # Those of `examples/serve.py` have the names of its limits.
-    limits = (ROOT / "examples/request_batches.py").read_text("utf-8")
-    limits = limits.partition("class Limits:")[2].partition("\n\n\n")[0]
-    known |= {
-        f"--max-{name.replace('_', '-')}"
-        for name in re.findall(r"^    (\w+): int = ", limits, re.MULTILINE)
-    }
     return known | OTHERS
 
 

@@ -1,10 +1,8 @@
 """The program is stopped in one line while the package is loaded, too."""
 
-import os
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -16,10 +14,6 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 _START = f"""{_HEARS_CTRL_C}
 from keras_albert_cli import main
 sys.exit(main())
-"""
-_START_FILE = f"""{_HEARS_CTRL_C}
-import runpy
-runpy.run_path(sys.argv.pop(1), run_name="__main__")
 """
 _LOADS = "import time\nprint('loading', flush=True)\ntime.sleep(600)\n"
 _RUNS = """
@@ -66,23 +60,6 @@ def test_it_is_stopped_while_it_loads(number, start):
         process.send_signal(number)
         assert process.stderr.read() == "keras-albert: stopped\n"
     assert process.returncode == 128 + number
-
-
-def test_the_example_of_a_server_is_stopped_while_it_loads(tmp_path):
-    example = Path(__file__).parents[2] / "examples" / "serve.py"
-    (tmp_path / "h11.py").write_text(_LOADS)
-    with subprocess.Popen(
-        [sys.executable, "-c", _START_FILE, example],
-        cwd=tmp_path,
-        env=os.environ | {"PYTHONPATH": str(example.parents[1])},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        assert process.stdout.readline() == "loading\n"
-        process.send_signal(signal.SIGINT)
-        assert process.stderr.read() == "serve.py: stopped\n"
-    assert process.returncode == 128 + signal.SIGINT
 
 
 def test_what_runs_has_the_signals_as_they_were(start):

@@ -6,9 +6,9 @@ import json
 import numpy as np
 import pytest
 
-from examples.rest_json import read_rest_request
 from keras_albert.commands.predict import open_predictor
 from keras_albert.serving import verify
+from keras_albert.serving.rest.json_form import read_rest_request
 from tests.serving.early_exits import (
     CASES,
     INVALID,

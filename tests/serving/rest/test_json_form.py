@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from examples.rest_json import read_rest_request, write_rest_response
+from keras_albert.serving.rest.json_form import read_rest_request, write_rest_response
 from keras_albert.serving.verification import Signature, TensorSpec
 
 TEXT = TensorSpec("string", (None,))

@@ -9,12 +9,12 @@ from collections import deque
 from collections.abc import Callable, Hashable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
-from rest_json import RestRequest, read_rest_request, write_rest_response
 
+from keras_albert.serving.rest.json_form import read_rest_request
 from keras_albert.serving.verification import Signature
 
 Arrays = dict[str, npt.NDArray[Any]]
@@ -26,7 +26,7 @@ MAX_BATCH_BYTES = 2**14
 
 @dataclass(frozen=True)
 class Limits:
-    """The limits of requests; each is an option of the program.
+    """The limits of requests; each is an option of `keras-albert serve`.
 
     Args:
         body_bytes: int. Bytes in the body of a request; more result in status 413.
@@ -51,9 +51,25 @@ class Limits:
     seconds: int = 20
 
 
+class ServedRequest(Protocol):
+    """A request in any form, which `write` answers in the same form."""
+
+    @property
+    def signature(self) -> str: ...  # noqa: D102
+
+    @property
+    def inputs(self) -> Arrays: ...  # noqa: D102
+
+    def write(self, outputs: Mapping[str, Any]) -> str: ...  # noqa: D102
+
+
+# Of a body, the signatures, and the maximum numbers of rows and of characters.
+ReadRequest = Callable[[bytes, Mapping[str, Signature], int, int], ServedRequest]
+
+
 @dataclass(frozen=True)
 class _Waiting:
-    request: RestRequest
+    request: ServedRequest
     rows: int
     # Bytes of the longest text.
     longest: int
@@ -80,15 +96,17 @@ class RequestBatches:
         limits: Limits,
     ) -> None:
         self._call, self._signatures, self._limits = compute, signatures, limits
-        self._arrived: deque[tuple[bytes, Future[str]]] = deque()
+        self._arrived: deque[tuple[bytes, ReadRequest, Future[str]]] = deque()
         self._waiting: list[_Waiting] = []
         # A model uses all cores for a batch; two at a time only take more memory.
         self._thread = ThreadPoolExecutor(1)
 
-    def submit(self, body: bytes) -> "Future[str]":
+    def submit(
+        self, body: bytes, read: ReadRequest = read_rest_request
+    ) -> "Future[str]":
         """Return the future answer to the body of a request, or its error."""
         answer: Future[str] = Future()
-        self._arrived.append((body, answer))
+        self._arrived.append((body, read, answer))
         # One run for each request, of which every run completes at least one.
         self._thread.submit(self._run)
         return answer
@@ -117,13 +135,13 @@ class RequestBatches:
     def _read_arrived(self) -> None:
         size = sum(waiting.body_bytes for waiting in self._waiting)
         while self._arrived:
-            body, answer = self._arrived[0]
+            body, read, answer = self._arrived[0]
             size += len(body)
             if self._waiting and size > self._limits.body_bytes:
                 break
             self._arrived.popleft()
             try:
-                request = read_rest_request(
+                request = read(
                     body, self._signatures, self._limits.rows, self._limits.characters
                 )
                 self._waiting.append(self._describe(request, len(body), answer))
@@ -132,7 +150,7 @@ class RequestBatches:
                     answer.set_exception(error)
 
     def _describe(
-        self, request: RestRequest, body_bytes: int, answer: "Future[str]"
+        self, request: ServedRequest, body_bytes: int, answer: "Future[str]"
     ) -> _Waiting:
         arrays = list(request.inputs.values())
         rows = next(len(x) for x in arrays if x.ndim)
@@ -175,9 +193,7 @@ class RequestBatches:
         ends = np.cumsum([waiting.rows for waiting in batch])
         parts = {name: np.split(x, ends[:-1]) for name, x in outputs.items()}
         return [
-            write_rest_response(
-                {name: part[i] for name, part in parts.items()}, request.in_rows
-            )
+            request.write({name: part[i] for name, part in parts.items()})
             for i, request in enumerate(requests)
         ]
 

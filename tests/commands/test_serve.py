@@ -1,5 +1,6 @@
-"""The server of the example, with HTTP requests as for TensorFlow Serving."""
+"""`keras-albert serve`, with requests in the forms of TensorFlow Serving and OpenAI."""
 
+import base64
 import json
 import re
 import socket
@@ -17,6 +18,8 @@ import numpy as np
 import pytest
 
 from keras_albert import AlbertClassifier
+from tests.browser import opened_page
+from tests.serving.served_models import make_task
 
 pytest.importorskip("tensorflow_text")
 pytest.importorskip("uvicorn")
@@ -24,15 +27,22 @@ pytest.importorskip("starlette")
 if keras.config.backend() != "torch":
     pytest.skip("serves TensorFlow's graph on every backend", allow_module_level=True)
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "serve.py"
 SERVER = {}
 TOO_LONG = {f"{x}": [[1] * 65] for x in ("token_ids", "segment_ids", "padding_mask")}
 TEXTS = ["where is my parcel?", "", "naïve CAFÉ 🙂", "you charged me twice " * 50]
 
 
 @pytest.fixture(scope="module")
-def output(tmp_path_factory):
-    return tmp_path_factory.mktemp("serve")
+def preset(tiny_proto, tmp_path_factory):
+    preset = tmp_path_factory.mktemp("serve") / "preset"
+    task = make_task("Classifier", tiny_proto, max_length=64, labels=("a", "b", "c"))
+    task.save_to_preset(preset)
+    return preset
+
+
+@pytest.fixture(scope="module")
+def embedder(tiny_proto):
+    return make_task("TextEmbedder", tiny_proto)
 
 
 def read_lines(file):
@@ -41,16 +51,13 @@ def read_lines(file):
 
 
 @contextmanager
-def serving(output, *options):
-    """Start the example, and end it; return the process, its output and its address.
-
-    Of the rows, 240 are held out.
-    """
-    command = [sys.executable, str(EXAMPLE), "--epochs", "1", "--limit", "480"]
+def serving(model, *options):
+    """Serve a model; return the process, its output and its address."""
+    command = [sys.executable, "-m", "keras_albert", "serve", str(model)]
     with (
         TemporaryFile("w+") as errors,
         subprocess.Popen(
-            [*command, "--output", str(output), "--port", "0", *options],
+            [*command, "--port", "0", *options],
             stdout=subprocess.PIPE,
             stderr=errors,
             text=True,
@@ -68,24 +75,24 @@ def serving(output, *options):
             server.terminate()
         assert server.wait() == 143
         lines = read_lines(errors)
-    assert lines[-1] == "serve.py: stopped"
+    assert lines[-1] == "keras-albert serve: stopped"
     assert "Traceback" not in "".join(lines)
 
 
 @pytest.fixture(scope="module")
-def url(output):
+def url(preset):
     """The address of the model in a server that ends after the tests."""
     options = ("--max-requests", "3", "--max-connections", "16", "--max-seconds", "5")
-    with serving(output, *options) as (server, printed, url):
+    with serving(preset, *options) as (server, printed, url):
         assert "warm-up requests answered" in printed
-        assert "docker run" in printed
+        assert f"{url}:predict\n" in printed
         SERVER["pid"] = server.pid
         yield url
 
 
 @pytest.fixture(scope="module")
-def expected(url, output):
-    return AlbertClassifier.from_preset(output / "preset").classify(TEXTS)
+def expected(preset):
+    return AlbertClassifier.from_preset(preset).classify(TEXTS)
 
 
 def ask(url, body=None):
@@ -124,6 +131,96 @@ def test_requests_at_the_same_time_have_their_own_answers(url, expected):
         if (place := number % 5) < len(TEXTS):
             (row,) = answer["predictions"]
             assert_answers([row["label"]], [row["score"]], [expected[place]])
+
+
+def read_metrics(url):
+    """The samples of a server's metrics."""
+    address = url.partition("/v1/")[0]
+    with urllib.request.urlopen(f"{address}/metrics") as response:  # noqa: S310
+        assert response.headers["Content-Type"].startswith("text/plain; version=0.0.4")
+        lines = response.read().decode().splitlines()
+    samples = [line.rsplit(" ", 1) for line in lines if not line.startswith("#")]
+    return {name.removeprefix("keras_albert_"): float(x) for name, x in samples}
+
+
+def test_metrics_count_requests_and_calls(url):
+    answered = 'requests_total{endpoint="predict",code="200"}'
+    refused = 'requests_total{endpoint="predict",code="400"}'
+    within = 'request_seconds_bucket{endpoint="predict",le="+Inf"}'
+    ask(f"{url}:predict", {"instances": ["a"]})
+    ask(f"{url}:predict", {"instances": []})
+    before = read_metrics(url)
+    assert ask(f"{url}:predict", {"instances": ["a", "b"]})[0] == 200
+    assert ask(f"{url}:predict", {"instances": []})[0] == 400
+    after = read_metrics(url)
+    for name, more in ((answered, 1), (refused, 1), (within, 2), ("rows_total", 2)):
+        assert after[name] == before[name] + more
+    assert after["batches_total"] == before["batches_total"] + 1
+    assert after["batch_seconds_total"] > before["batch_seconds_total"]
+    assert after["open_requests"] == 0
+    counts = [x for name, x in after.items() if "_bucket" in name and "predict" in name]
+    assert counts == sorted(counts)
+    assert counts[-1] == after['request_seconds_count{endpoint="predict"}']
+
+
+def ask_openai(url, **body):
+    """Return the status and the answer, or the message of the error."""
+    status, answer = ask(f"{url.partition('/models/')[0]}/embeddings", body)
+    return status, answer if status == 200 else answer["error"]["message"]
+
+
+def test_a_saved_model_answers_as_openais_embeddings(embedder, tmp_path):
+    embedder.export(tmp_path / "vectors")
+    expected = embedder.embed(TEXTS)
+    with serving(tmp_path / "vectors", "--name", "tiny") as (_, printed, url):
+        assert "docker run" in printed
+        assert "/v1/embeddings" in printed
+        status, answer = ask_openai(url, model="tiny", input=TEXTS)
+        assert status == 200
+        assert (answer["object"], answer["model"]) == ("list", "tiny")
+        assert [row["index"] for row in answer["data"]] == [0, 1, 2, 3]
+        vectors = [row["embedding"] for row in answer["data"]]
+        np.testing.assert_allclose(vectors, expected, atol=1e-5)
+        asked = {"dimensions": 5, "encoding_format": "base64"}
+        _, answer = ask_openai(url, model="tiny", input=TEXTS[0], **asked)
+        (row,) = answer["data"]
+        vector = np.frombuffer(base64.b64decode(row["embedding"]), "<f4")
+        np.testing.assert_allclose(vector, embedder.embed(TEXTS[0], dim=5), atol=1e-5)
+        for body, words in (
+            ({"model": "gpt", "input": "a"}, "no model 'gpt'"),
+            ({"input": "a"}, '"input" and "model"'),
+            ({"model": "tiny", "input": []}, "a list of strings"),
+            ({"model": "tiny", "input": [1, 2]}, "values of string"),
+            ({"model": "tiny", "input": "a", "dimensions": 17}, "from 1 to 16"),
+            ({"model": "tiny", "input": "a", "encoding_format": "hex"}, "base64"),
+            ({"model": "tiny", "input": "a", "dims": 3}, "dims"),
+            ({"model": "tiny", "input": ["a"] * 129}, "129 rows"),
+        ):
+            status, message = ask_openai(url, **body)
+            assert (status, words in message) == (400, True), message
+        assert 'requests_total{endpoint="embeddings",code="200"}' in read_metrics(url)
+
+
+def test_a_classifier_has_no_embeddings(url):
+    status, message = ask_openai(url, model="model", input="a")
+    assert status == 404
+    assert "--task AlbertTextEmbedder" in message
+
+
+def test_the_page_asks_the_model(url, expected, tmp_path):
+    with opened_page(f"{url.partition('/v1/')[0]}/", tmp_path) as page:
+        page.wait_for("document.querySelector('textarea[name=text]') !== null")
+        names = page.run("[...document.querySelector('select').options].map(x=>x.text)")
+        assert names == ["serving_default", "serve_document", "serve_pair"]
+        text = json.dumps(TEXTS[0])
+        page.run(f"document.querySelector('textarea').value = {text}")
+        page.run("document.querySelector('button').click()")
+        page.wait_for("!document.querySelector('#answer').hidden")
+        answer = json.loads(page.run("document.querySelector('#answer').textContent"))
+        assert_answers([answer["label"]], [answer["score"]], expected[:1])
+        page.resize(360, 640)
+        assert page.run("document.documentElement.scrollWidth") <= 360
+        assert not page.problems
 
 
 def test_status_and_metadata(url):
@@ -259,9 +356,9 @@ def test_slow_clients_do_not_keep_others_out(half, url):
         connection.close()
 
 
-def test_a_server_that_stops_answers_the_requests_that_wait(output, expected):
+def test_a_server_that_stops_answers_the_requests_that_wait(preset, expected):
     body = json.dumps({"instances": [TEXTS[0]]}).encode()
-    with serving(output, "--max-requests", "8") as (server, _, address):
+    with serving(preset, "--max-requests", "8") as (server, _, address):
         assert ask(f"{address}:predict", body)[0] == 200
         waiting = [connect(address, post(body)) for _ in range(8)]
         unfinished = connect(address, post(body)[:-1])

@@ -1,17 +1,15 @@
 """Requests that wait are computed together; each has its own answer or error."""
 
-import importlib
 import json
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from threading import Event
 
 import numpy as np
 import pytest
 
+from keras_albert.serving.rest.batches import Limits, RequestBatches
 from keras_albert.serving.verification import Signature, TensorSpec
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
 TEXT = TensorSpec("string", (None,))
 IDS = TensorSpec("int32", (None, None))
 ENTITIES = TensorSpec("string", (None, None))
@@ -47,17 +45,14 @@ class HeldModel:
 
 
 @pytest.fixture
-def start(monkeypatch):
+def start():
     """Return batches whose model computes the first request, and the model."""
-    monkeypatch.syspath_prepend(str(EXAMPLES))
-    module = importlib.import_module("request_batches")
     models = []
 
     def start(**limits):
         model = HeldModel()
         models.append(model)
-        limits = module.Limits(**limits)
-        batches = module.RequestBatches(model, SIGNATURES, limits)
+        batches = RequestBatches(model, SIGNATURES, Limits(**limits))
         # A request to an idle model does not wait for others.
         submit(batches, FIRST)
         assert model.begun.wait(60)

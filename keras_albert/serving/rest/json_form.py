@@ -33,6 +33,10 @@ class RestRequest(NamedTuple):
     inputs: dict[str, npt.NDArray[Any]]
     in_rows: bool
 
+    def write(self, outputs: Mapping[str, Any]) -> str:
+        """Write the body of the response."""
+        return write_rest_response(outputs, self.in_rows)
+
 
 def read_rest_request(
     body: str | bytes,
@@ -56,10 +60,7 @@ def read_rest_request(
         ValueError: If the request is invalid or exceeds a limit; the message contains
             the reason.
     """
-    try:
-        request = json.loads(body)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"The request is not JSON: {error}") from None
+    request = parse_json(body)
     if (
         not isinstance(request, dict)
         or len({"instances", "inputs"} & set(request)) != 1
@@ -84,6 +85,25 @@ def read_rest_request(
         numbers = ", ".join(f"`{key}`" for key in specs if not specs[key].shape)
         msg = f'{numbers} is one number for all rows. Send the columns, "inputs".'
         raise ValueError(msg)
+    inputs = read_columns(given, specs, max_rows, max_characters)
+    return RestRequest(name, inputs, in_rows)
+
+
+def parse_json(body: str | bytes) -> Any:
+    """Parse the body of a request."""
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"The request is not JSON: {error}") from None
+
+
+def read_columns(
+    given: Mapping[str, Any],
+    specs: Mapping[str, TensorSpec],
+    max_rows: int | None,
+    max_characters: int | None,
+) -> dict[str, npt.NDArray[Any]]:
+    """Return the arrays of inputs in columns, or raise as `read_rest_request`."""
     for key, values in given.items():
         rows = len(values) if isinstance(values, list) else 0
         if max_rows is not None and rows > max_rows:
@@ -95,7 +115,7 @@ def read_rest_request(
     sizes = {key: len(array) for key, array in inputs.items() if array.ndim}
     if len(set(sizes.values())) > 1:
         raise ValueError(f"Inputs have as many rows as each other. Received: {sizes}")
-    return RestRequest(name, inputs, in_rows)
+    return inputs
 
 
 def write_rest_response(outputs: Mapping[str, Any], in_rows: bool) -> str:

@@ -1,0 +1,90 @@
+"""`keras-albert serve`: a model over HTTP."""
+
+import argparse
+import json
+import shlex
+import tempfile
+from dataclasses import fields
+from pathlib import Path
+
+from keras_albert.commands.predict import version_of
+from keras_albert.conversion.convert import load_task
+from keras_albert.serving.verification import VerifiedModel, verify
+from keras_albert.utils.environment import check_packages
+from keras_albert.utils.remote import fetch, is_remote
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Run the command."""
+    packages = ("starlette", "uvicorn", "h11", "tensorflow", "tensorflow_text")
+    check_packages("A server", "keras-albert[serve,tensorflow]", *packages)
+    # Extras.
+    import uvicorn  # noqa: PLC0415
+
+    from keras_albert.serving.rest.app import build_app  # noqa: PLC0415
+    from keras_albert.serving.rest.batches import Limits  # noqa: PLC0415
+    from keras_albert.serving.rest.model import ServedModel  # noqa: PLC0415
+    from keras_albert.serving.rest.protocol import (  # noqa: PLC0415
+        limited_protocol,
+        listen,
+    )
+
+    limits = Limits(
+        **{limit.name: vars(arguments)[f"max_{limit.name}"] for limit in fields(Limits)}
+    )
+    listening = listen(arguments.host, arguments.port)
+    with tempfile.TemporaryDirectory(prefix="keras-albert-") as temporary:
+        verified, is_export = _open(arguments, Path(temporary, "model"))
+        model = ServedModel(arguments.name, verified, limits)
+    print(
+        f"{arguments.preset}: {len(verified.operations)} operations, all of them a "
+        f"stock server's; {verified.requests} warm-up requests answered"
+    )
+    url = f"http://{arguments.host}:{listening.getsockname()[1]}"
+    _print_commands(url, verified, arguments.name, is_export)
+    # From here on requests wait for the server instead of being refused.
+    listening.listen()
+    print(f"serving on {url}; Ctrl-C ends it", flush=True)
+    config = uvicorn.Config(
+        build_app(model),
+        http=limited_protocol(limits),
+        # Longer than the protocol's own timer, which closes idle connections first.
+        timeout_keep_alive=2 * limits.seconds,
+        timeout_graceful_shutdown=5,
+        log_level="error",
+        access_log=False,
+    )
+    uvicorn.Server(config).run(sockets=[listening])
+
+
+def _open(arguments: argparse.Namespace, exported: Path) -> tuple[VerifiedModel, bool]:
+    """Return a SavedModel, and whether it was one; a preset is exported for it."""
+    given = arguments.preset
+    if is_remote(given):
+        given = str(fetch(given))
+    path = Path(given)
+    if path.is_dir() and (version_of(path) / "saved_model.pb").is_file():
+        return verify(path), True
+    load_task(given, arguments.task).export(exported)
+    return verify(exported), False
+
+
+def _print_commands(
+    url: str, verified: VerifiedModel, name: str, is_export: bool
+) -> None:
+    """Print an example request and, for an export, the commands of TensorFlow."""
+    example = shlex.quote(verified.rest["serving_default"])
+    print(f"\ncurl -d {example} {url}/v1/models/{name}:predict\n")
+    if "embedding" in verified.signatures["serving_default"].outputs:
+        body = json.dumps({"model": name, "input": ["a text"]})
+        print(f"curl -d {shlex.quote(body)} {url}/v1/embeddings\n")
+    if is_export:
+        where = verified.directory.parent.resolve()
+        volume = shlex.quote(f"{where}:/models/{name}")
+        print(
+            "TensorFlow Serving itself:\n"
+            f"docker run --rm -p 8501:8501 -v {volume} -e MODEL_NAME={name} "
+            "tensorflow/serving\n"
+            f"tensorflow_model_server --rest_api_port=8501 --model_name={name} "
+            f"--model_base_path={shlex.quote(str(where))}\n"
+        )
