@@ -2,8 +2,10 @@
 
 import json
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal
+from types import MappingProxyType
+from typing import Any, Literal
 
 from keras_albert.serving import tasks
 from keras_albert.tasks.base.task import AlbertTask
@@ -64,6 +66,19 @@ def export_litert(
         >>> classifier.export("films.tflite", format="litert")  # doctest: +SKIP
         PosixPath('films.tflite')
     """
+    return write_model(task, path, sequence_length, quantize, overwrite)
+
+
+def write_model(
+    task: AlbertTask,
+    path: Path,
+    sequence_length: int | None,
+    quantize: str | None,
+    overwrite: bool,
+    bundle: Mapping[str, Any] | None = None,
+    files: Mapping[str, str] = MappingProxyType({}),
+) -> Path:
+    """Write a LiteRT model with files, for MediaPipe if `bundle` has its options."""
     if quantize not in (None, "dynamic_int8", "fp16"):
         raise ValueError(
             "`quantize` is None, 'dynamic_int8' or 'fp16'. Received: "
@@ -80,6 +95,8 @@ def export_litert(
     tasks.row_of(task)
     atomic_files.check_new_file(path, overwrite)
     check_packages("The LiteRT export", "tensorflow", "tensorflow")
+    if bundle is not None:
+        check_packages("The MediaPipe export", "mediapipe", "mediapipe")
     task = tasks.with_one_head(task)
     options = {"sequence_length": sequence_length, "quantize": quantize}
     described = tasks.describe_model(task, "tokens") | options
@@ -90,13 +107,16 @@ def export_litert(
     ):
         tasks.float_task(task).save_to_preset(preset)
         program = "keras_albert.serving.write_litert"
-        arguments = str(preset), str(partial), json.dumps(options)
+        labels = described.get("labels", ())
+        extra = bundle and {**bundle, "has_labels": bool(labels)}
+        arguments = str(preset), str(partial), json.dumps(options | {"bundle": extra})
         run_in_tensorflow("LiteRT model", program, *arguments)
         # Appended after the model, where runtimes ignore it.
         with zipfile.ZipFile(partial, "a") as archive:
             text = json.dumps(described, indent=2, ensure_ascii=False)
             archive.writestr("metadata.json", text + "\n")
-            labels = "".join(f"{name}\n" for name in described.get("labels", ()))
             if labels:
-                archive.writestr("labels.txt", labels)
+                archive.writestr("labels.txt", "".join(f"{name}\n" for name in labels))
+            for name, text in files.items():
+                archive.writestr(name, text)
     return path

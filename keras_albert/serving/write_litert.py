@@ -12,6 +12,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from keras_albert.serving.mediapipe import add_metadata
 from keras_albert.serving.tasks import row_of
 from keras_albert.tasks.base.presets import load_saved_task
 from keras_albert.tasks.base.task import AlbertTask
@@ -20,32 +21,42 @@ Tensors = dict[str, Any]
 
 
 def write_litert(
-    preset: str, target: str, sequence_length: int | None, quantize: str | None
+    preset: str,
+    target: str,
+    sequence_length: int | None,
+    quantize: str | None,
+    bundle: dict[str, Any] | None = None,
 ) -> None:
     """Write the LiteRT model of a preset."""
     task = load_saved_task(preset)
     # Layers as a loop: the converter writes unrolled layers out in full, and a
-    # runtime packs the weights again for each of them.
-    task.backbone.encoder.unroll = False
+    # runtime packs the weights again for each of them. MediaPipe reads no loops.
+    task.backbone.encoder.unroll = bundle is not None
     module = tf.Module()
     module.weights = [variable.value for variable in task.variables]
     converter = tf.lite.TFLiteConverter.from_concrete_functions(
-        [_make_function(task, sequence_length).get_concrete_function()], module
+        [_make_function(task, sequence_length, bundle).get_concrete_function()], module
     )
     if quantize is not None:
         converter.optimizations = [tf.lite.Optimize.DEFAULT]
     if quantize == "fp16":
         converter.target_spec.supported_types = [tf.float16]
-    Path(target).write_bytes(converter.convert())
+    model = converter.convert()
+    if bundle is not None:
+        model = add_metadata(model, bundle["has_labels"])
+    Path(target).write_bytes(model)
 
 
-def _make_function(task: AlbertTask, sequence_length: int | None) -> Any:
+def _make_function(
+    task: AlbertTask, sequence_length: int | None, bundle: dict[str, Any] | None
+) -> Any:
     ranks = {name: len(spec.shape) for name, spec in task.input.items()}
     # The model fills in its most likely starts.
     has_starts = ranks.pop("start_positions", None) is not None
+    rows = None if bundle is None else 1
     specs = {
         name: tf.TensorSpec(
-            (*[None] * (rank - 1), None if name in _PLACES else sequence_length),
+            (*[rows] * (rank - 1), None if name in _PLACES else sequence_length),
             tf.int32,
             name,
         )
@@ -59,10 +70,20 @@ def _make_function(task: AlbertTask, sequence_length: int | None) -> Any:
             rows = tf.shape(ids["token_ids"])[0]
             unknown = tf.fill(tf.stack([rows, task.start_n_top]), -1)
             ids = {**ids, "start_positions": unknown}
-        outputs = task(ids, training=False)
-        return _name_outputs(task, ids, outputs)
+        if bundle is not None and bundle["max_length"] is not None:
+            ids = _truncate(ids, **bundle)
+        outputs = _name_outputs(task, ids, task(ids, training=False))
+        return outputs if bundle is None else {"output": outputs[bundle["output"]]}
 
     return tf.function(serve, input_signature=[specs])
+
+
+def _truncate(ids: Tensors, max_length: int, sep: int, **_: Any) -> Tensors:
+    """Keep the first tokens and the separator, as the preprocessor does."""
+    ids = {name: x[:, :max_length] for name, x in ids.items()}
+    tokens = ids["token_ids"]
+    last = tf.range(tf.shape(tokens)[1]) == max_length - 1
+    return {**ids, "token_ids": tf.where(last, sep, tokens)}
 
 
 # Inputs that are not rows of tokens.

@@ -14,6 +14,7 @@ _WRITERS = {
     "tf_saved_model": "keras_albert.serving.saved_model.export:export_saved_model",
     "onnx": "keras_albert.serving.onnx.export:export_onnx",
     "litert": "keras_albert.serving.litert:export_litert",
+    "mediapipe": "keras_albert.serving.mediapipe:export_mediapipe",
     "server": "keras_albert.serving.servers.export:export_server",
     "transformers_onnx": (
         "keras_albert.conversion.transformers_onnx:export_transformers_onnx"
@@ -21,12 +22,17 @@ _WRITERS = {
     "web_page": "keras_albert.conversion.web_page.export:export_web_page",
 }
 _DEFAULT = "tf_saved_model"
-_SUFFIXES = {".onnx": "onnx", ".tflite": "litert"}
+# The formats of a suffix; the first is that of a path alone.
+_SUFFIXES = {".onnx": ("onnx",), ".tflite": ("litert", "mediapipe")}
 
 
 def format_of_path(path: Path) -> str:
     """Return the format that the suffix of a path stands for."""
-    return _SUFFIXES.get(path.suffix.lower(), _DEFAULT)
+    return _formats_of_path(path)[0]
+
+
+def _formats_of_path(path: Path) -> tuple[str, ...]:
+    return _SUFFIXES.get(path.suffix.lower(), (_DEFAULT,))
 
 
 def export_writer(name: str) -> Writer:
@@ -46,7 +52,7 @@ def check_export_options(
     """Check that a format has options, and that a path does not name another one."""
     known = _options(name)
     named = format_of_path(path)
-    if named not in (name, _DEFAULT):
+    if named != _DEFAULT and name not in _formats_of_path(path):
         raise ValueError(
             f"{path} is named as a file of the format {named!r}, and would be written "
             f"as {name!r}. Pass format={named!r}, or choose another name."
