@@ -252,20 +252,22 @@ dev FILE (path): the validation file
 _EXPORT = read_options("""
 preset: a fine-tuned model: a directory or a handle
 path (path): the file or directory to write
---format (tf_saved_model|onnx|transformers_onnx|server|web_page|litert): by default onnx
-  for a path that ends in .onnx, litert for .tflite, server with --server, and
-  tf_saved_model for any other
+--format (tf_saved_model|onnx|transformers_onnx|server|web_page|litert|mediapipe): by
+  default onnx for a path that ends in .onnx, litert for .tflite, server with --server,
+  and tf_saved_model for any other
 --task NAME: the class to load it as; by default its own
 [options of tf_saved_model]
 --version (0..9223372036854775807): by default the next one
 --max-length (tokens): the maximum length of rows in tokens
 --top-k (count): number of predictions
-[options of onnx and litert]
---quantize: onnx, server: int8; litert: dynamic_int8 or fp16; by default float
+[options of onnx, litert and mediapipe]
+--quantize: onnx, server: int8; litert, mediapipe: dynamic_int8 or fp16; by default
+  float
 --inputs: onnx: tokens (by default) or text
 --pairs (flag): onnx, server: take pairs of texts
 --early (patience|threshold): onnx: the rule by which texts leave a model with exits
---sequence-length (tokens): litert: fixed length of rows in tokens; by default any
+--sequence-length (tokens): litert, mediapipe: fixed length of rows in tokens; by
+  default any
 --overwrite (flag): replace the file
 [options of server and web_page]
 --server NAME: litserve or bentoml
@@ -543,6 +545,7 @@ size. OUTPUT receives exits.json and exits.png, for which matplotlib is required
   server          a folder for LitServe or BentoML; takes texts
   web_page        a page that runs the model in a browser
   litert          a file for LiteRT (TensorFlow Lite); takes token ids
+  mediapipe       a file for MediaPipe's text tasks; takes texts
 """,
         "keras-albert export runs/mine/preset mine.onnx --inputs text",
         _EXPORT,

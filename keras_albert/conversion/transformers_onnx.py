@@ -72,12 +72,11 @@ def export_transformers_onnx(task: AlbertTask, path: Path) -> Path:
 def check_task(task: AlbertTask) -> None:
     """Raise if a task cannot be written, for any of the reasons in the docstring."""
     tasks.row_of(task)
-    if task.preprocessor is None:
-        raise ValueError(
-            "The folder contains the vocabulary, but this task has no preprocessor. "
-            "Build it with one."
-        )
-    tasks.check_tokenizer(task)
+    tasks.check_tokenizer(
+        task,
+        "The folder contains the vocabulary, but this task has no preprocessor. Build "
+        "it with one.",
+    )
     _config(task)
     check_onnx()
 

@@ -7,6 +7,7 @@ if TYPE_CHECKING:
     from keras_albert.conversion.transformers_onnx import export_transformers_onnx
     from keras_albert.conversion.web_page.export import export_web_page
     from keras_albert.serving.litert import export_litert
+    from keras_albert.serving.mediapipe import export_mediapipe
     from keras_albert.serving.onnx.export import export_onnx
     from keras_albert.serving.saved_model.export import export_saved_model
     from keras_albert.serving.servers.export import export_server
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 __all__ = [
     "VerifiedModel",
     "export_litert",
+    "export_mediapipe",
     "export_onnx",
     "export_saved_model",
     "export_server",
@@ -26,6 +28,7 @@ __all__ = [
 _MODULES = {
     "VerifiedModel": "serving.verification",
     "export_litert": "serving.litert",
+    "export_mediapipe": "serving.mediapipe",
     "export_onnx": "serving.onnx.export",
     "export_saved_model": "serving.saved_model.export",
     "export_server": "serving.servers.export",

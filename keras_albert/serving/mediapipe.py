@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from keras_albert.serving.litert import write_model
+from keras_albert.serving.tasks import check_tokenizer
 from keras_albert.tasks.base.task import AlbertTask
 from keras_albert.text.tokenizer.word_piece import (
     WordPieceRules,
@@ -29,9 +30,12 @@ def export_mediapipe(
     """Write a LiteRT model that MediaPipe's text tasks run on strings.
 
     The file contains the model, its vocabulary and its labels, for `TextClassifier` and
-    `TextEmbedder` on Android, iOS, the web and in Python. Labels and numbers are those
-    of `classify` and `embed` for texts in ASCII. MediaPipe lowercases only ASCII and
+    `TextEmbedder` on Android, iOS, the web and in Python. Labels and numbers equal
+    `classify`'s and `embed`'s for texts in ASCII. MediaPipe lowercases only ASCII and
     keeps accents: lowercase other texts, and remove their accents, before.
+
+    Source: [Text classification guide](
+    https://ai.google.dev/edge/mediapipe/solutions/text/text_classifier).
 
     Args:
         task: `AlbertClassifier` of one label per text, or `AlbertTextEmbedder`, with an
@@ -56,9 +60,6 @@ def export_mediapipe(
             tokenize texts differently.
         RuntimeError: If the process that converts the model failed.
 
-    References:
-        - [Text classification guide](https://ai.google.dev/edge/mediapipe/solutions/text/text_classifier)
-
     Example:
         >>> from keras_albert import AlbertClassifier
         >>> classifier = AlbertClassifier.from_preset("albert_small_en_uncased_sst2")
@@ -72,7 +73,7 @@ def export_mediapipe(
         "max_length": length,
         "sep": task.preprocessor.tokenizer.sep_token_id,
     }
-    files = {_VOCABULARY: _lines(pieces)}
+    files = {_VOCABULARY: "".join(f"{piece}\n" for piece in pieces)}
     return write_model(
         task, path, sequence_length, quantize, overwrite, bundle=bundle, files=files
     )
@@ -91,11 +92,11 @@ def _check_task(task: Any) -> Sequence[str]:
             f'embedder. Received: {name}. Export it with format="litert", from ids, or '
             'format="onnx" with inputs="text".'
         )
-    if task.preprocessor is None:
-        raise ValueError(
-            "The file contains the vocabulary, but this task has no preprocessor. "
-            "Build it with one."
-        )
+    check_tokenizer(
+        task,
+        "The file contains the vocabulary, but this task has no preprocessor. Build it "
+        "with one.",
+    )
     proto = task.preprocessor.tokenizer.proto
     remedy = (
         'Export it with format="litert" and pass ids, or with format="onnx", '
@@ -113,10 +114,6 @@ def _check_task(task: Any) -> Sequence[str]:
             f"Received: {rules}. {remedy}"
         )
     return pieces
-
-
-def _lines(items: Sequence[str]) -> str:
-    return "".join(f"{item}\n" for item in items)
 
 
 def add_metadata(model: bytes, has_labels: bool) -> bytes:

@@ -37,8 +37,10 @@ def with_one_head(task: AlbertTask) -> Any:
     return task.without_exits() if getattr(task, "exits", 0) else task
 
 
-def check_tokenizer(task: AlbertTask) -> None:
-    """Raise if a tokenizer truncates texts, which graphs do not support."""
+def check_tokenizer(task: AlbertTask, without: str) -> None:
+    """Raise if there is no tokenizer, with the words `without`, or if it truncates."""
+    if task.preprocessor is None:
+        raise ValueError(without)
     length = task.preprocessor.tokenizer.sequence_length
     if length is not None:
         raise ValueError(

@@ -125,13 +125,12 @@ def _check_arguments(
             f"{type(task).__name__} has fixed inputs of texts, and no choice of pairs. "
             "Leave out `pairs`."
         )
-    if inputs == "text" and task.preprocessor is None:
-        raise ValueError(
-            "A model that takes texts contains its preprocessor, but this task has "
-            'none. Build it with one, or export it with inputs="tokens".'
-        )
     if inputs == "text":
-        tasks.check_tokenizer(task)
+        tasks.check_tokenizer(
+            task,
+            "A model that takes texts contains its preprocessor, but this task has "
+            'none. Build it with one, or export it with inputs="tokens".',
+        )
     if early is None:
         return
     if early not in ("patience", "threshold"):

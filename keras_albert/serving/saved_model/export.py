@@ -72,12 +72,11 @@ def export_saved_model(
         PosixPath('served/films/1')
     """
     row_of(task)
-    if task.preprocessor is None:
-        raise ValueError(
-            "A SavedModel takes strings, but this task has no preprocessor. Build it "
-            "with one before the export."
-        )
-    check_tokenizer(task)
+    check_tokenizer(
+        task,
+        "A SavedModel takes strings, but this task has no preprocessor. Build it with "
+        "one before the export.",
+    )
     options: dict[str, Any] = _check_options(task, max_length, top_k)
     check_packages(
         "The SavedModel export", "tensorflow-text", "tensorflow", "tensorflow_text"

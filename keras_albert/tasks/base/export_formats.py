@@ -10,7 +10,7 @@ Writer = Callable[..., Any]
 
 # The writers by the argument `format` of `export`, in folders above this one. They are
 # called with the task, the path and further arguments.
-_WRITERS = {
+WRITERS = {
     "tf_saved_model": "keras_albert.serving.saved_model.export:export_saved_model",
     "onnx": "keras_albert.serving.onnx.export:export_onnx",
     "litert": "keras_albert.serving.litert:export_litert",
@@ -37,12 +37,12 @@ def _formats_of_path(path: Path) -> tuple[str, ...]:
 
 def export_writer(name: str) -> Writer:
     """Return the writer of a format, or raise `ValueError` if there is none."""
-    if name not in _WRITERS:
+    if name not in WRITERS:
         raise ValueError(
             f"There is no export format {name!r}. Choose one of: "
-            f"{', '.join(sorted(_WRITERS))}."
+            f"{', '.join(sorted(WRITERS))}."
         )
-    writer: Writer = resolve_name(_WRITERS[name])
+    writer: Writer = resolve_name(WRITERS[name])
     return writer
 
 
@@ -60,7 +60,7 @@ def check_export_options(
     for option in options:
         if option in known:
             continue
-        others = [each for each in _WRITERS if option in _options(each)]
+        others = [each for each in WRITERS if option in _options(each)]
         hint = f" {spell(option)} is an option of: {', '.join(others)}."
         raise ValueError(
             f"{name} has no option {spell(option)}. It has: "

@@ -696,10 +696,11 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
             filepath: string or path. The file to write; for a SavedModel the directory
                 of its versions. It may be in a remote storage: `s3://bucket/name`.
             format: string. `"tf_saved_model"`, `"onnx"`, `"transformers_onnx"`,
-                `"server"`, `"web_page"` or `"litert"`. Defaults to `"tf_saved_model"`.
+                `"server"`, `"web_page"`, `"litert"` or `"mediapipe"`. Defaults to
+                `"tf_saved_model"`.
             **kwargs: Options of the format, as in `export_saved_model`, `export_onnx`,
-                `export_server`, `export_web_page` or `export_litert`;
-                `export_transformers_onnx` has none.
+                `export_server`, `export_web_page`, `export_litert` or
+                `export_mediapipe`; `export_transformers_onnx` has none.
 
         Returns:
             The path that was written.
