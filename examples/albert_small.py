@@ -30,7 +30,7 @@ from keras_albert_cli.loading import loading
 from keras_albert_cli.number_types import whole_number
 
 with loading("albert_small.py"):
-    from cloze_questions import cloze_articles
+    from cloze_questions import cloze_articles, read_paragraphs
     from release import command, release
 
     from keras_albert.text.tokenizer.train_vocabulary import read_lines
@@ -70,9 +70,12 @@ def entities(source: Path, _: Path, __: list[str]) -> list[Path]:
 def questions(source: Path, output: Path, texts: list[str]) -> list[Path]:
     """Write questions that have an answer: of SQuAD, and for training made ones too."""
     written = [output / f"squad_{part}.json" for part in ("train", "dev")]
-    dev_contexts = [paragraph["context"] for paragraph in _paragraphs(source, "dev")]
-    for path, part in zip(written, ("train", "dev"), strict=True):
-        paragraphs = _paragraphs(source, part)
+    parts = {
+        part: read_paragraphs(next(iter(sorted(source.glob(f"{part}*.json")))))
+        for part in ("train", "dev")
+    }
+    dev_contexts = [paragraph["context"] for paragraph in parts["dev"]]
+    for path, (part, paragraphs) in zip(written, parts.items(), strict=True):
         for paragraph in paragraphs:
             paragraph["qas"] = [qa for qa in paragraph["qas"] if qa.get("answers")]
         articles = [{"title": "", "paragraphs": paragraphs}]
@@ -93,13 +96,6 @@ def questions(source: Path, output: Path, texts: list[str]) -> list[Path]:
 # Of the training file: the questions that are made, and how often it has the others.
 _MADE, _TIMES = 200_000, 6
 _MOST_DEV = 1000
-
-
-def _paragraphs(source: Path, part: str) -> list[dict[str, Any]]:
-    """Read the paragraphs of a file of SQuAD, with their questions."""
-    file = next(iter(sorted(source.glob(f"{part}*.json"))))
-    articles = json.loads(file.read_text(encoding="utf-8"))["data"]
-    return [each for article in articles for each in article["paragraphs"]]
 
 
 def _numbered(articles: list[Any]) -> list[Any]:
@@ -148,7 +144,7 @@ def main() -> None:
     parser.add_argument("--workers", type=whole_number(), default=6)
     parser.add_argument("--embedding-dim", type=whole_number(), default=128)
     parser.add_argument("--epochs", type=whole_number(), help="not those of each task")
-    parser.add_argument("--rank", type=whole_number(), help="of LoRA: not each task's")
+    parser.add_argument("--rank", type=whole_number(), help="of LoRA; not each task's")
     parser.add_argument("--precision", default="float32")
     parser.add_argument("--output", type=Path, default=Path("runs/albert_small"))
     for name in FINE_TUNED:

@@ -211,6 +211,12 @@ def cloze_articles(
     return articles
 
 
+def read_paragraphs(path: Path) -> list[dict[str, Any]]:
+    """Read the paragraphs of a file of SQuAD, with their questions."""
+    articles = json.loads(path.read_text(encoding="utf-8"))["data"]
+    return [each for article in articles for each in article["paragraphs"]]
+
+
 def main() -> None:
     """Write the questions."""
     parser = argparse.ArgumentParser(
@@ -220,13 +226,11 @@ def main() -> None:
     parser.add_argument("--texts", nargs="+", required=True, help="files")
     parser.add_argument("--count", type=whole_number(), default=24_000)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--without", type=Path, help="SQuAD's dev set")
+    parser.add_argument("--without", type=Path, help="SQuAD's dev set: skip its texts")
     arguments = parser.parse_args()
     lines = read_lines(arguments.texts)
-    kept_out = []
-    if arguments.without:
-        data = json.loads(arguments.without.read_text(encoding="utf-8"))["data"]
-        kept_out = [p["context"] for article in data for p in article["paragraphs"]]
+    dev = read_paragraphs(arguments.without) if arguments.without else []
+    kept_out = [paragraph["context"] for paragraph in dev]
     articles = cloze_articles(lines, arguments.count, arguments.seed, kept_out)
     with atomic_file(arguments.output) as partial:
         content = json.dumps({"version": "1.1", "data": articles})

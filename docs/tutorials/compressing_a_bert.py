@@ -172,7 +172,7 @@ texts have no labels, since `distill()` needs none. At full size,
 
 What to try next:
 
-- `adapter_rank=8`, which gives layers that share weights a small difference each;
+- `adapter_rank=8`, a small difference for each of the layers that share weights;
 - `vocabulary=`, a vocabulary of your own language or domain;
 - `keras-albert compress`, which does the same with files, and writes a report;
 - [LoRA and int8](lora_and_int8.py), for a quarter of the bytes.

@@ -119,7 +119,7 @@ class PoolerInput(keras.layers.Layer):
         self.mode = mode
 
     def call(self, sequence: Tensor, first: Tensor, padding_mask: Tensor) -> Tensor:
-        """Return the vector of `[CLS]`, or the mean of those of all tokens."""
+        """Return the vector of `[CLS]`, or the mean of all tokens."""
         return first if self.mode == "cls" else masked_mean(sequence, padding_mask)
 
     def compute_output_spec(self, sequence: Tensor, first: Tensor, mask: Any) -> Any:

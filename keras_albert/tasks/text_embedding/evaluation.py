@@ -53,7 +53,7 @@ def retrieval_scores(
 ) -> dict[str, float]:
     """Measure how high a search ranks the right answers, as a mean over queries.
 
-    The definitions are those of
+    The definitions follow
     [sentence-transformers](https://sbert.net/docs/package_reference/sentence_transformer/evaluation.html)
     and, with relevance of 0 or 1, of trec_eval.
 

@@ -34,7 +34,7 @@ def check_dim(dim: object, width: int, name: str = "dim") -> int:
     """Return a width of vectors, after a check."""
     if not is_whole_number(dim) or not 1 <= dim <= width:
         raise ValueError(
-            f"`{name}` is a width from 1 to {width}, that of the vectors. Received: "
+            f"`{name}` is a width from 1 to {width}, the vectors' own. Received: "
             f"{dim!r}"
         )
     return int(dim)
@@ -88,7 +88,7 @@ class AlbertTextEmbedder(DocumentOutputs, AlbertTask, keras_hub.models.TextEmbed
             is the first. Defaults to `None`, the full width alone.
         mini_batch_size: int or `None`. If set, training computes as many texts of a
             batch at a time, and again in the backward pass (gradient caching), so that
-            the memory of a batch is that of its vectors. Gradients are the same.
+            a batch only needs the memory of its vectors. Gradients are the same.
             Defaults to `None`, all at once.
         **kwargs: `name`, as on any Keras model.
 
