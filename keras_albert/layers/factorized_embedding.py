@@ -8,13 +8,13 @@ from keras import ops
 
 from keras_albert.layers.attention import PackedRows
 from keras_albert.layers.randomness import albert_initializer, derive_seeds
-from keras_albert.layers.run_layers import own_arguments, run_layer
+from keras_albert.layers.run_layers import AlbertLayer, run_layer
 from keras_albert.types import DType, Tensor
-from keras_albert.utils.arguments import check_epsilon, check_rates, refuse_unknown
+from keras_albert.utils.arguments import check_epsilon, check_rates
 
 
 @keras.saving.register_keras_serializable(package="keras_albert")
-class FactorizedEmbedding(keras.layers.Layer):
+class FactorizedEmbedding(AlbertLayer):
     """Token, position and segment embeddings of width E, projected to width H.
 
     LayerNorm, dropout and the projection are applied to the sum of the three.
@@ -62,7 +62,6 @@ class FactorizedEmbedding(keras.layers.Layer):
         dtype: DType = None,
         **kwargs: Any,
     ) -> None:
-        refuse_unknown(type(self), kwargs)
         super().__init__(dtype=dtype, **kwargs)
         check_rates(dropout=dropout)
         check_epsilon(layer_norm_epsilon)
@@ -187,7 +186,3 @@ class FactorizedEmbedding(keras.layers.Layer):
         self._check_length(inputs.shape[1])
         shape = (*inputs.shape, self.hidden_dim)
         return keras.KerasTensor(shape, dtype=self.compute_dtype)
-
-    def get_config(self) -> dict[str, Any]:
-        """Return the constructor's arguments."""
-        return {**super().get_config(), **own_arguments(self, FactorizedEmbedding)}

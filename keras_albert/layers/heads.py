@@ -7,10 +7,9 @@ from keras import ops
 
 from keras_albert.layers.randomness import albert_initializer
 from keras_albert.layers.run_layers import (
+    AlbertLayer,
     get_activation,
-    own_arguments,
     run_layer,
-    serialize_activation,
 )
 from keras_albert.types import Activation, DType, Tensor
 from keras_albert.utils import arguments
@@ -43,7 +42,7 @@ def _weighted_mean(sequence: Tensor, mask: Tensor, weights: Tensor) -> Tensor:
 
 
 @keras.saving.register_keras_serializable(package="keras_albert")
-class MaskedPooling(keras.layers.Layer):
+class MaskedPooling(AlbertLayer):
     """Pool over a sequence; with `inverse_frequency` a, token weights are a/(a + p)."""
 
     def __init__(
@@ -66,7 +65,6 @@ class MaskedPooling(keras.layers.Layer):
                 "`inverse_frequency` must be above 0, or `None`. Received: "
                 f"inverse_frequency={inverse_frequency}"
             )
-        arguments.refuse_unknown(type(self), kwargs)
         super().__init__(**kwargs)
         self.mode = mode
         self.inverse_frequency = inverse_frequency
@@ -104,17 +102,12 @@ class MaskedPooling(keras.layers.Layer):
         """Return the output shape."""
         return (sequence_shape[0], sequence_shape[-1])
 
-    def get_config(self) -> dict[str, Any]:
-        """Return the constructor's arguments."""
-        return {**super().get_config(), **own_arguments(self, MaskedPooling)}
-
 
 @keras.saving.register_keras_serializable(package="keras_albert")
-class PoolerInput(keras.layers.Layer):
+class PoolerInput(AlbertLayer):
     """The vector that a pooler reads; `mode`, "cls" or "mean", may be set later."""
 
     def __init__(self, mode: str, **kwargs: Any) -> None:
-        arguments.refuse_unknown(type(self), kwargs)
         super().__init__(**kwargs)
         self.mode = mode
 
@@ -126,13 +119,9 @@ class PoolerInput(keras.layers.Layer):
         """Return the spec of the vector."""
         return keras.KerasTensor(first.shape, first.dtype)
 
-    def get_config(self) -> dict[str, Any]:
-        """Return the constructor's arguments."""
-        return {**super().get_config(), "mode": self.mode}
-
 
 @keras.saving.register_keras_serializable(package="keras_albert")
-class MaskedLMHead(keras.layers.Layer):
+class MaskedLMHead(AlbertLayer):
     """Score each token of the vocabulary, at masked positions or at all positions.
 
     Vectors of width H are gathered at the positions, mapped to width E, normalized,
@@ -157,8 +146,6 @@ class MaskedLMHead(keras.layers.Layer):
         >>> encoded = np.zeros((2, 7, 8), "float32")
         >>> tuple(head(encoded, np.array([[1, 3], [2, 0]])).shape)
         (2, 2, 100)
-        >>> tuple(head(encoded).shape)
-        (2, 7, 100)
     """
 
     def __init__(
@@ -169,7 +156,6 @@ class MaskedLMHead(keras.layers.Layer):
         dtype: DType = None,
         **kwargs: Any,
     ) -> None:
-        arguments.refuse_unknown(type(self), kwargs)
         super().__init__(dtype=dtype, **kwargs)
         arguments.check_epsilon(layer_norm_epsilon)
         self.token_embedding = token_embedding
@@ -234,13 +220,8 @@ class MaskedLMHead(keras.layers.Layer):
 
     def get_config(self) -> dict[str, Any]:
         """Return the constructor's arguments."""
-        config: dict[str, Any] = super().get_config()
-        config.update(
-            token_embedding=keras.layers.serialize(self.token_embedding),
-            activation=serialize_activation(self.activation),
-            layer_norm_epsilon=self.layer_norm_epsilon,
-        )
-        return config
+        embedding = keras.layers.serialize(self.token_embedding)
+        return super().get_config() | {"token_embedding": embedding}
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> "MaskedLMHead":
@@ -294,7 +275,7 @@ class ChoiceScores(keras.layers.Layer):
 
 
 @keras.saving.register_keras_serializable(package="keras_albert")
-class ConditionalSpanHead(keras.layers.Layer):
+class ConditionalSpanHead(AlbertLayer):
     """Logits of starts, of ends given starts, and of having no answer.
 
     In training, the end is predicted from the true start. In prediction it is
@@ -313,12 +294,10 @@ class ConditionalSpanHead(keras.layers.Layer):
 
     Example:
         >>> import numpy as np
-        >>> head = ConditionalSpanHead()
+        >>> head, ones = ConditionalSpanHead(), np.ones((1, 6), "int32")
+        >>> tokens, starts = np.zeros((1, 6, 8), "float32"), np.array([[-1, -1]])
         >>> logits = head(
-        ...     np.zeros((1, 6, 8), "float32"),
-        ...     segment_ids=np.array([[0, 0, 0, 1, 1, 1]]),
-        ...     padding_mask=np.ones((1, 6), "int32"),
-        ...     start_positions=np.array([[-1, -1]]))
+        ...     tokens, segment_ids=ones, padding_mask=ones, start_positions=starts)
         >>> {name: tuple(part.shape) for name, part in sorted(logits.items())}
         {'answerability': (1, 1), 'end_logits': (1, 2, 6), 'start_logits': (1, 6)}
     """
@@ -330,7 +309,6 @@ class ConditionalSpanHead(keras.layers.Layer):
         dtype: DType = None,
         **kwargs: Any,
     ) -> None:
-        arguments.refuse_unknown(type(self), kwargs)
         super().__init__(dtype=dtype, **kwargs)
         arguments.check_rates(dropout=dropout)
         arguments.check_epsilon(layer_norm_epsilon)
@@ -399,8 +377,8 @@ class ConditionalSpanHead(keras.layers.Layer):
         }
 
     def _end_logits(self, inputs: Tensor, features: Tensor) -> Tensor:
-        # The layer on [token, start] in two halves: that of the tokens, which is
-        # nearly all of the work, is the same for all starts.
+        # The dense layer on [token, start] in two halves: the first, nearly all of the
+        # work, is the same for all starts.
         width = inputs.shape[-1]
         kernel = ops.convert_to_tensor(self.end_dense.kernel)
         inputs, features, kernel = (
@@ -423,29 +401,22 @@ class ConditionalSpanHead(keras.layers.Layer):
         x = self.answerability_dense(x)
         return self.answerability(self.answerability_dropout(x, training=training))
 
-    def compute_output_shape(
-        self, input_shape: Any, *shapes: Any, **named_shapes: Any
-    ) -> dict[str, tuple[int | None, ...]]:
-        """Return the output shapes; the number of starts is known in `call` only."""
-        batch, length = input_shape[:2]
-        return {
-            "start_logits": (batch, length),
-            "end_logits": (batch, None, length),
-            "answerability": (batch, 1),
-        }
-
     def compute_output_spec(
-        self, inputs: Any, *masks: Any, **kwargs: Any
+        self,
+        inputs: Any,
+        segment_ids: Any,
+        padding_mask: Any,
+        start_positions: Any,
+        training: bool | None = None,
     ) -> dict[str, keras.KerasTensor]:
         """Return symbolic outputs, float32 under any policy."""
-        starts = kwargs["start_positions"] if "start_positions" in kwargs else masks[-1]
-        shapes = self.compute_output_shape(inputs.shape)
-        shapes["end_logits"] = (inputs.shape[0], starts.shape[1], inputs.shape[1])
+        batch, length = inputs.shape[:2]
+        shapes = {
+            "start_logits": (batch, length),
+            "end_logits": (batch, start_positions.shape[1], length),
+            "answerability": (batch, 1),
+        }
         return {name: keras.KerasTensor(x, "float32") for name, x in shapes.items()}
-
-    def get_config(self) -> dict[str, Any]:
-        """Return the constructor's arguments."""
-        return {**super().get_config(), **own_arguments(self, ConditionalSpanHead)}
 
 
 def fill_starts(start_positions: Tensor, start_logits: Tensor) -> Tensor:
@@ -489,7 +460,7 @@ def mask_logits(logits: Tensor, mask: Tensor) -> Tensor:
 
 
 @keras.saving.register_keras_serializable(package="keras_albert")
-class ExitHeads(keras.layers.Layer):
+class ExitHeads(AlbertLayer):
     """A dense layer for each virtual layer, as one tensor of weights."""
 
     # Source: [Zhou et al., 2020](https://arxiv.org/abs/2006.04152).
@@ -502,7 +473,6 @@ class ExitHeads(keras.layers.Layer):
         dtype: Any = None,
         **kwargs: Any,
     ) -> None:
-        arguments.refuse_unknown(type(self), kwargs)
         super().__init__(dtype=dtype, **kwargs)
         arguments.check_positive(num_exits=num_exits, units=units)
         self.num_exits = num_exits
@@ -532,7 +502,3 @@ class ExitHeads(keras.layers.Layer):
             outputs = ops.matmul(inputs, kernel)
         activated: Tensor = self.activation(outputs + bias)
         return activated
-
-    def get_config(self) -> dict[str, Any]:
-        """Return the constructor's arguments."""
-        return {**super().get_config(), **own_arguments(self, ExitHeads)}

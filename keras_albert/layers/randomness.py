@@ -7,7 +7,6 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_albert.types import Tensor
 from keras_albert.utils.keras_internals import mark_as_seeded
 
 
@@ -29,50 +28,37 @@ def derive_seeds(seed: int | None, count: int) -> Iterator[int | None]:
 _STEP = 0x9E3779B1
 
 
-class StepSeed:
-    """The seeds of one training step, for any number of dropouts."""
+class StepSeed(keras.random.SeedGenerator):
+    """The seed of a training step, a block or a dropout: each draw returns it."""
 
     # A compiled loop cannot write to a seed generator's variable. So the encoder draws
     # one seed per step, and each dropout of each layer offsets it by its number: masks
     # are the same in a loop, unrolled, or recomputed in the backward pass.
 
-    def __init__(self, generator: keras.random.SeedGenerator) -> None:
-        self.base = generator.next()
-        if keras.config.backend() == "torch":
-            # Keras reads PyTorch's seeds on the host, with a synchronisation for each
-            # dropout; fetching the seed here needs one per step.
-            self.base = ops.convert_to_numpy(self.base)
-
-    def block(self, number: Any) -> "BlockSeed":
-        """Return the seeds of one block, counted over all runs of blocks in a step."""
-        return BlockSeed(self.base, number)
-
-
-class BlockSeed:
-    """The seeds of one run of one block."""
-
-    def __init__(self, base: Any, number: Any) -> None:
-        self.base = base
-        self.number = number
-
-    def site(self, index: int, count: int) -> keras.random.SeedGenerator:
-        """Return the seed of one dropout."""
-        return _FixedSeed(self.base, self.number * count + index)
-
-
-class _FixedSeed(keras.random.SeedGenerator):
-    """A stateless seed: every draw returns the same one."""
-
-    def __init__(self, base: Tensor, site: Any) -> None:
+    def __init__(self, base: Any, number: Any = 0) -> None:
         # `super().__init__` would create a variable, which this class avoids.
         mark_as_seeded(self)
         self.base = base
-        self.offset = site
+        self.number = number
+
+    @classmethod
+    def draw(cls, generator: keras.random.SeedGenerator) -> "StepSeed":
+        """Draw the seed of a step."""
+        base = generator.next()
+        # Keras reads PyTorch's seeds on the host, with a synchronisation for each
+        # dropout; fetching the seed here needs one per step.
+        is_torch = keras.config.backend() == "torch"
+        return cls(ops.convert_to_numpy(base) if is_torch else base)
+
+    def at(self, index: Any, count: int = 1) -> "StepSeed":
+        """Return the seed of one of `count` parts, each with its own dropouts."""
+        return StepSeed(self.base, self.number * count + index)
 
     def next(self, ordered: bool = True) -> Any:
+        """Return the seed in the form of the backend."""
         if isinstance(self.base, np.ndarray):
-            return int(self.base[0]) + int(self.offset) * _STEP, int(self.base[1])
+            return int(self.base[0]) + int(self.number) * _STEP, int(self.base[1])
         dtype = keras.backend.standardize_dtype(self.base.dtype)
-        site = ops.cast(self.offset, dtype)
+        site = ops.cast(self.number, dtype)
         offset = site * ops.convert_to_tensor(np.array(_STEP, dtype))
         return self.base + ops.stack([offset, ops.zeros_like(offset)])

@@ -11,7 +11,8 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_albert.types import Activation, Tensor
+from keras_albert.types import Activation, DType, Tensor
+from keras_albert.utils.arguments import refuse_unknown
 from keras_albert.utils.environment import cpu_vendor
 from keras_albert.utils.keras_internals import onednn_linear
 
@@ -51,7 +52,10 @@ def serialize_activation(activation: Activation) -> Any:
 
 
 # Arguments that Keras stores, and objects.
-_NOT_IN_CONFIG = ("args", "kwargs", "dtype", "backbone", "preprocessor", "tokenizer")
+_NOT_IN_CONFIG = {
+    *("args", "kwargs", "dtype"),
+    *("backbone", "preprocessor", "token_embedding", "tokenizer"),
+}
 
 
 def own_arguments(owner: Any, base: type) -> dict[str, Any]:
@@ -72,6 +76,18 @@ def own_arguments(owner: Any, base: type) -> dict[str, Any]:
         else (list(value) if isinstance(value, tuple) else value)
         for name, value in found.items()
     }
+
+
+class AlbertLayer(keras.layers.Layer):
+    """A layer that refuses unknown arguments, and whose config is its attributes."""
+
+    def __init__(self, dtype: DType = None, **kwargs: Any) -> None:
+        refuse_unknown(type(self), kwargs)
+        super().__init__(dtype=dtype, **kwargs)
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the constructor's arguments."""
+        return {**super().get_config(), **own_arguments(self, AlbertLayer)}
 
 
 def run_layer(layer: keras.layers.Layer, x: Tensor, **kwargs: Any) -> Any:

@@ -18,7 +18,6 @@ from keras_albert.utils.arguments import (
     check_epsilon,
     check_positive,
     check_rates,
-    refuse_unknown,
 )
 
 # Arguments of `call` that add outputs.
@@ -26,7 +25,7 @@ _ALSO_RETURNED = ("return_hidden_states", "return_attention_scores", "pool_each_
 
 
 @keras.saving.register_keras_serializable(package="keras_albert")
-class SharedTransformerEncoder(keras.layers.Layer):
+class SharedTransformerEncoder(run_layers.AlbertLayer):
     """A transformer encoder whose layers share their weights.
 
     `num_layers` virtual layers are divided among `num_groups` groups; each group
@@ -96,7 +95,6 @@ class SharedTransformerEncoder(keras.layers.Layer):
         adapter_rank: int | None = None,
         **kwargs: Any,
     ) -> None:
-        refuse_unknown(type(self), kwargs)
         super().__init__(dtype=dtype, **kwargs)
         check_rates(dropout=dropout, attention_dropout=attention_dropout)
         check_epsilon(layer_norm_epsilon)
@@ -278,7 +276,7 @@ class SharedTransformerEncoder(keras.layers.Layer):
         mask = merge_masks(padding_mask, attention_mask)
         seed = None
         if training and self.seed_generator is not None:
-            seed = StepSeed(self.seed_generator)
+            seed = StepSeed.draw(self.seed_generator)
         if return_hidden_states or return_attention_scores:
             return self._run_with_intermediates(
                 *(inputs, mask, seed, training, num_layers),
@@ -350,7 +348,7 @@ class SharedTransformerEncoder(keras.layers.Layer):
                         block,
                         x,
                         attention_mask=mask,
-                        seed=seed and seed.block(number),
+                        seed=seed and seed.at(number),
                         training=training,
                         **options,
                     )
@@ -401,7 +399,6 @@ class SharedTransformerEncoder(keras.layers.Layer):
             self._block_arguments["activation"]
         )
         config |= self._block_arguments | {"activation": activation}
-        config |= run_layers.own_arguments(self, SharedTransformerEncoder)
         if self.adapter_rank is None:
             del config["adapter_rank"]
         return config

@@ -8,15 +8,15 @@ import keras
 from keras import ops
 
 from keras_albert.layers.attention import attend, attend_fused, use_fused_attention
-from keras_albert.layers.randomness import BlockSeed, albert_initializer, derive_seeds
+from keras_albert.layers.randomness import StepSeed, albert_initializer, derive_seeds
 from keras_albert.layers.run_layers import (
+    AlbertLayer,
     get_activation,
-    own_arguments,
     run_dense,
     run_layer,
 )
 from keras_albert.types import Activation, DType, Tensor
-from keras_albert.utils.arguments import check_epsilon, check_rates, refuse_unknown
+from keras_albert.utils.arguments import check_epsilon, check_rates
 
 # Dropouts in a block: attention probabilities, attention output, feed-forward.
 DROPOUTS_PER_BLOCK = 3
@@ -29,7 +29,7 @@ DENSE_LAYERS = (
 
 
 @keras.saving.register_keras_serializable(package="keras_albert")
-class TransformerBlock(keras.layers.Layer):
+class TransformerBlock(AlbertLayer):
     """Self-attention and a feed-forward net, each followed by add and LayerNorm.
 
     The layer keeps no random state: the `seed` argument of `call` determines its
@@ -74,7 +74,6 @@ class TransformerBlock(keras.layers.Layer):
         dtype: DType = None,
         **kwargs: Any,
     ) -> None:
-        refuse_unknown(type(self), kwargs)
         super().__init__(dtype=dtype, **kwargs)
         check_rates(dropout=dropout, attention_dropout=attention_dropout)
         check_epsilon(layer_norm_epsilon)
@@ -133,7 +132,7 @@ class TransformerBlock(keras.layers.Layer):
         self,
         inputs: Tensor,
         attention_mask: Tensor | None = None,
-        seed: BlockSeed | None = None,
+        seed: StepSeed | None = None,
         training: bool | None = None,
         return_attention_scores: bool = False,
         adapters: Mapping[str, tuple[Tensor, ...]] | None = None,
@@ -145,7 +144,7 @@ class TransformerBlock(keras.layers.Layer):
             attention_mask: Boolean tensor that broadcasts to
                 `(batch, heads, length, length)`; True where a query may attend to a
                 key.
-            seed: `BlockSeed`. The step's seeds for this block. Required only for
+            seed: `StepSeed`. The step's seed for this block. Required only for
                 dropout.
             training: bool. Whether dropout is on.
             return_attention_scores: bool. Also return the probabilities,
@@ -156,7 +155,18 @@ class TransformerBlock(keras.layers.Layer):
         Returns:
             The output, or `(output, probabilities)`.
         """
-        drop = _Dropout(seed, training)
+        if training and seed is None and (self.dropout or self.attention_dropout):
+            raise ValueError(
+                "A `TransformerBlock` with dropout needs a `seed` to train. Call it "
+                "through `SharedTransformerEncoder`, which draws one in each step."
+            )
+
+        def drop(x: Tensor, rate: float, site: int) -> Tensor:
+            if seed is None or not (training and rate):
+                return x
+            site_seed = seed.at(site, DROPOUTS_PER_BLOCK)
+            return keras.random.dropout(x, rate, seed=site_seed)
+
         # With -1, TensorFlow would lose the static width of a head.
         head_dim = inputs.shape[-1] // self.num_heads
         shape = (*ops.shape(inputs)[:2], self.num_heads, head_dim)
@@ -190,26 +200,3 @@ class TransformerBlock(keras.layers.Layer):
     ) -> tuple[int | None, ...]:
         """Return the output shape, which is the input's."""
         return input_shape
-
-    def get_config(self) -> dict[str, Any]:
-        """Return the constructor's arguments."""
-        return {**super().get_config(), **own_arguments(self, TransformerBlock)}
-
-
-class _Dropout:
-    """Dropout whose mask is determined by the step, the block and the site."""
-
-    def __init__(self, seed: BlockSeed | None, training: bool | None) -> None:
-        self.seed = seed
-        self.training = training
-
-    def __call__(self, x: Tensor, rate: float, site: int) -> Tensor:
-        if not (self.training and rate):
-            return x
-        if self.seed is None:
-            raise ValueError(
-                "A `TransformerBlock` with dropout needs a `seed` to train. Call it "
-                "through `SharedTransformerEncoder`, which draws one in each step."
-            )
-        seed = self.seed.site(site, DROPOUTS_PER_BLOCK)
-        return keras.random.dropout(x, rate, seed=seed)

@@ -10,7 +10,6 @@ from keras_albert.layers.attention import (
     attend,
     attend_fused,
     packed_rows,
-    packing_inputs,
     use_fused_attention,
 )
 from keras_albert.tasks.inputs.batches import pack_sequences
@@ -69,13 +68,6 @@ def test_attention_in_double_precision():
     np.testing.assert_allclose(to_numpy(found), to_numpy(expected), atol=1e-6)
 
 
-def test_dropped_scores_do_not_contribute():
-    query, key, value = heads()
-    output, scores = attend(query, key, value, None, lambda scores: scores * 0)
-    assert not to_numpy(output).any()
-    assert to_numpy(scores).all()
-
-
 @pytest.mark.skipif(keras.config.backend() != "jax", reason="of JAX' kernel alone")
 def test_kernel_of_gpus_takes_the_mask(monkeypatch):
     """Lower for a GPU that is not there; cuDNN would be asked for its version."""
@@ -98,22 +90,6 @@ def test_kernel_of_gpus_takes_the_mask(monkeypatch):
     step = jax.jit(jax.grad(total)).trace(query, np.ones((4, 1, 1, 128), bool))
     program = step.lower(lowering_platforms=("cuda",)).as_text()
     assert "__cudnn$fmhaScaleBiasSoftmaxBackward" in program
-
-
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
-@pytest.mark.parametrize("training", [False, True])
-@pytest.mark.parametrize("length", [128, 129])
-def test_when_attention_is_fused(dtype, training, length):
-    query = keras.ops.zeros((1, length, 1, 2), dtype)
-    # This exception applies on a CPU only.
-    is_slow = training and length == 128 and dtype != "float32"
-    is_cpu = getattr(query, "is_cpu", True)
-    is_fused = {
-        "tensorflow": False,
-        "jax": dtype == "bfloat16" or (dtype == "float32" and length == 128),
-        "torch": not (is_slow and is_cpu),
-    }
-    assert use_fused_attention(query, training) == is_fused[keras.config.backend()]
 
 
 LENGTHS = np.array([5, 9, 3, 7, 4])
@@ -182,25 +158,6 @@ def test_pooled_outputs_of_all_layers(ids, shared):
     np.testing.assert_allclose(found, expected, atol=2e-5)
 
 
-@pytest.mark.skipif(keras.config.backend() != "jax", reason="reads JAX' program")
-@pytest.mark.parametrize("pooler_input", ["cls", "mean"])
-@pytest.mark.parametrize("by_layer", [True, False])
-def test_only_first_tokens_leave_shared_rows(shared, pooler_input, by_layer):
-    import jax
-
-    backbone = make_backbone(pooler_input=pooler_input)
-
-    def pool(batch):
-        if by_layer:
-            return backbone.pooled_by_layer(batch)
-        return backbone(batch)["pooled_output"]
-
-    program = jax.jit(pool).lower(shared).compile().as_text()
-    texts, length = shared["token_ids"].shape
-    # The mean needs all tokens of each text.
-    assert (f"f32[{texts},{length},16]" in program) == (pooler_input == "mean")
-
-
 def test_outputs_that_need_a_row_for_each_text(shared):
     backbone = make_backbone()
     with pytest.raises(ValueError, match=r"share rows.*pack_sequences=False"):
@@ -208,11 +165,3 @@ def test_outputs_that_need_a_row_for_each_text(shared):
     x, mask = np.zeros((2, 16, 16), "float32"), np.ones((5, 9, 9))
     with pytest.raises(ValueError, match="attention_mask"):
         backbone.encoder(x, attention_mask=mask, rows=packed_rows(shared))
-
-
-def test_rows_of_a_batch_are_its_inputs(ids, shared):
-    assert packed_rows(shared).row_tokens is shared["row_tokens"]
-    assert set(packing_inputs(shared)) == set(shared) - set(ids)
-    # Inputs of other structures have no names.
-    for inputs in (ids, list(ids.values()), "x"):
-        assert packed_rows(inputs) is None

@@ -82,13 +82,6 @@ def test_seed_determines_weights_and_dropout():
     assert np.abs(run(1) - run(1, training=False)).max() > 1e-3
 
 
-def test_tables_with_one_seed_differ():
-    layer = FactorizedEmbedding(30, 4, 8, max_sequence_length=30, seed=1)
-    layer.build((None, None))
-    tokens, positions = layer.get_weights()[:2]
-    assert np.abs(tokens - positions).max() > 1e-3
-
-
 def test_scores_are_computed_in_the_compute_dtype():
     layer = FactorizedEmbedding(**ARGUMENTS, dtype="mixed_bfloat16")
     layer(IDS)

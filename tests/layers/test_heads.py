@@ -43,13 +43,6 @@ def test_padding_is_ignored(mode, mask, expected):
         np.testing.assert_allclose(pool(mode, broken, np.array([mask])), [expected])
 
 
-def test_config_and_errors():
-    layer = MaskedPooling.from_config(MaskedPooling("max", name="mine").get_config())
-    assert (layer.mode, layer.name) == ("max", "mine")
-    with pytest.raises(ValueError, match="Received: 'sum'"):
-        MaskedPooling("sum")
-
-
 def test_the_mean_weighs_tokens():
     pooling = MaskedPooling("mean", inverse_frequency=0.5, vocabulary_size=4)
     mask, ids = np.array([[1, 1, 0]]), np.array([[2, 0, 3]])
@@ -200,16 +193,6 @@ def test_outputs_equal_the_reference(head, tokens):
     found, expected = run(head, tokens, starts), reference(head, tokens, starts)
     for name, array in expected.items():
         np.testing.assert_allclose(found[name], array, rtol=1e-5, atol=2e-6)
-
-
-def test_names_of_weights(head):
-    names = {weight.path.split("/", 1)[-1]: weight.shape for weight in head.weights}
-    single = {f"{name}/kernel": (6, 1) for name in ("start", "end", "answerability")}
-    dense = {f"{name}_dense/kernel": (12, 6) for name in ("end", "answerability")}
-    vectors = ("end_dense/bias", "answerability_dense/bias")
-    norm = ("end_layer_norm/gamma", "end_layer_norm/beta")
-    biases = {"start/bias": (1,), "end/bias": (1,)}
-    assert names == single | dense | biases | dict.fromkeys([*vectors, *norm], (6,))
 
 
 def test_unknown_starts_are_the_most_likely(head, tokens):

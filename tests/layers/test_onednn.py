@@ -55,19 +55,6 @@ def test_a_gradient_of_a_gradient():
         torch.testing.assert_close(ours, theirs, atol=1e-4, rtol=1e-4)
 
 
-def test_a_frozen_kernel_has_no_gradient():
-    x, kernel = random(3, 6), random(6, 4, grad=False)
-    onednn.onednn_multiply(x, kernel).sum().backward()
-    assert x.grad is not None
-    assert kernel.grad is None
-
-
-def test_only_float32_on_a_cpu():
-    assert onednn.onednn_is_faster(random(2, 3))
-    assert not onednn.onednn_is_faster(random(2, 3, dtype=torch.bfloat16))
-    assert not onednn.onednn_is_faster(random(2, 3).to("meta"))
-
-
 def test_not_where_torch_compile_would_fail():
     seen = []
 
@@ -98,13 +85,3 @@ def test_layers(is_faster, monkeypatch):
             found.detach().numpy(), expected.detach().numpy(), atol=1e-6
         )
     assert len(calls) == 2 * is_faster
-
-
-def test_the_processor_decides(monkeypatch):
-    monkeypatch.undo()
-    has_both = torch.backends.mkl.is_available()
-    for processor, expected in (("AuthenticAMD", has_both), ("GenuineIntel", False)):
-        monkeypatch.setattr(onednn, "cpu_vendor", lambda text=processor: text)
-        onednn.has_slow_blas.cache_clear()
-        assert onednn.has_slow_blas() == expected
-    onednn.has_slow_blas.cache_clear()

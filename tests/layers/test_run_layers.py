@@ -1,6 +1,5 @@
 import keras
 import numpy as np
-import pytest
 
 from keras_albert.layers import TransformerBlock
 from keras_albert.layers.run_layers import run_layer
@@ -53,42 +52,3 @@ def test_block_with_attention_mask():
     block.build(X.shape)
     mask = np.array([1, 1, 1, 0, 0], bool)[None, None, None]
     assert_same(block, attention_mask=keras.ops.convert_to_tensor(mask))
-
-
-def test_call_is_bypassed_on_pytorch(monkeypatch):
-    if keras.config.backend() != "torch":
-        pytest.skip("the other backends do it once, when they trace")
-    block = TransformerBlock(2, 16, seed=1)
-    block(X)
-
-    def refuse(*_args, **_kwargs):
-        raise AssertionError
-
-    monkeypatch.setattr(keras.layers.Dense, "__call__", refuse)
-    monkeypatch.setattr(keras.layers.LayerNormalization, "__call__", refuse)
-    block(X)
-
-
-def test_block_computes_in_half_precision():
-    block = TransformerBlock(2, 16, seed=1, dtype="mixed_bfloat16")
-    output = block(X)
-    assert keras.backend.standardize_dtype(output.dtype) == "bfloat16"
-    kernel = block.query.kernel
-    assert keras.backend.standardize_dtype(kernel.dtype) == "float32"
-
-
-@pytest.mark.skipif(keras.config.backend() != "jax", reason="XLA's program")
-def test_a_kernel_gradient_sums_over_one_axis():
-    import jax
-
-    layer = dense()
-
-    def total(x, kernel):
-        with keras.StatelessScope() as scope:
-            scope.add_update((layer._kernel, kernel))
-            return run_layer(layer, x).sum()
-
-    program = jax.jit(jax.grad(total, 1)).lower(X, layer.kernel.value).as_text()
-    # Over two, XLA transposes a copy of the vectors first.
-    assert "contracting_dims = [0] x [0]" in program
-    assert "contracting_dims = [0, 1] x [0, 1]" not in program

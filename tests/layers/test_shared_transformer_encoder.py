@@ -217,17 +217,6 @@ def test_group_of_each_layer(num_layers, num_groups, layer, group):
     assert encoder.group_of(layer) == group
 
 
-def test_groups_have_separate_weights():
-    encoder = _encoder()
-    assert len(encoder.blocks) == 4
-    assert [block.name for block in encoder.group_blocks(1)] == [
-        "group_1_block_0",
-        "group_1_block_1",
-    ]
-    kernels = [block.get_weights()[0] for block in encoder.blocks]
-    assert len({kernel.tobytes() for kernel in kernels}) == 4
-
-
 @pytest.mark.skipif(keras.config.backend() == "torch", reason="PyTorch runs eagerly")
 def test_program_size_does_not_depend_on_depth():
     def size(num_layers, unroll):
@@ -331,34 +320,19 @@ ONES = ops.ones((8, 16))
 
 def _masks(seed, numbers, sites=(0, 1, 2)):
     return [
-        to_numpy(keras.random.dropout(ONES, 0.5, seed=seed.block(n).site(site, 3))) > 0
+        to_numpy(keras.random.dropout(ONES, 0.5, seed=seed.at(n).at(site, 3))) > 0
         for n in numbers
         for site in sites
     ]
 
 
 def test_dropout_masks_of_all_sites_and_blocks_are_independent():
-    masks = _masks(StepSeed(keras.random.SeedGenerator(1)), range(4))
+    masks = _masks(StepSeed.draw(keras.random.SeedGenerator(1)), range(4))
     assert len({mask.tobytes() for mask in masks}) == len(masks)
     for first in masks:
         agreements = [(first == second).mean() for second in masks]
         # Independent masks agree on half of 128 places, within 4 standard deviations.
         assert sorted(agreements)[-2] < 0.68
-
-
-@pytest.mark.parametrize("unroll", [True, False])
-@pytest.mark.parametrize(("first", "count"), [(0, 1), (2, 5)])
-def test_scan_layers_passes_the_layer_index(unroll, first, count):
-    def step(layer, x):
-        return x * 2 + ops.cast(layer, "float32")
-
-    expected = np.zeros(3)
-    for layer in range(first, first + count):
-        expected = expected * 2 + layer
-    x = ops.zeros(3)
-    np.testing.assert_allclose(
-        to_numpy(scan_layers(step, x, first, count, unroll=unroll)), expected
-    )
 
 
 @pytest.mark.skipif(keras.config.backend() != "jax", reason="JAX's compiler tells")

@@ -65,10 +65,9 @@ def test_bad_arguments(arguments, message):
 
 def test_seed_argument_determines_dropout():
     block = TransformerBlock(2, 16, dropout=0.5, attention_dropout=0.5, seed=1)
-    seed = StepSeed(keras.random.SeedGenerator(1))
+    seed = StepSeed.draw(keras.random.SeedGenerator(1))
     first, again, other = (
-        to_numpy(block(X, seed=seed.block(number), training=True))
-        for number in (0, 0, 1)
+        to_numpy(block(X, seed=seed.at(number), training=True)) for number in (0, 0, 1)
     )
     np.testing.assert_array_equal(first, again)
     assert np.abs(first - other).max() > 1e-3
