@@ -7,7 +7,6 @@ import pytest
 
 from keras_albert import AlbertBackbone
 from keras_albert.backbone import architecture
-from keras_albert.presets import BUILTIN_PRESETS
 from tests.compiled import to_numpy
 from tests.foreign_models import TINY, ragged_inputs
 from tests.one_backend import on_one_backend
@@ -73,11 +72,6 @@ def test_the_config_builds_the_same_model(backbone):
     _assert_same(backbone, copy)
 
 
-def test_layers_of_one_seed_begin_differently(backbone):
-    kernels = [w for w in backbone.get_weights() if w.shape == (16, 16)]
-    assert len({kernel.tobytes() for kernel in kernels}) == len(kernels) == 9
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -96,18 +90,6 @@ def test_impossible_arguments_are_refused(arguments, message):
 def test_a_sequence_that_is_too_long_is_refused(backbone):
     with pytest.raises(ValueError, match=r"25 tokens per row.*only 24 position"):
         backbone(ragged_inputs(length=25))
-
-
-@pytest.mark.parametrize("dtype", ["mixed_bfloat16", "mixed_float16", "bfloat16"])
-def test_low_precision(backbone, dtype):
-    low = AlbertBackbone(**SMALL, dtype=dtype)
-    low.set_weights(backbone.get_weights())
-    outputs = low(INPUTS)
-    expected = to_numpy(backbone(INPUTS))
-    for name, output in outputs.items():
-        assert keras.backend.standardize_dtype(output.dtype) == low.compute_dtype
-        values = to_numpy(keras.ops.cast(output, "float32"))
-        np.testing.assert_allclose(values, expected[name], atol=0.1)
 
 
 def test_a_preset_gives_the_model_back(backbone, tmp_path):
@@ -197,28 +179,6 @@ def test_weights_of_another_size_change_nothing(backbone, tmp_path):
         other.load_weights(path)
     for old, new in zip(before, other.get_weights(), strict=True):
         np.testing.assert_array_equal(old, new)
-
-
-@on_one_backend
-@pytest.mark.parametrize(
-    "name", [name for name, preset in BUILTIN_PRESETS.items() if preset.handle]
-)
-def test_builtin_sizes_need_no_network(name, monkeypatch):
-    built = {}
-    monkeypatch.setattr(
-        AlbertBackbone, "__init__", lambda _, **kwargs: built.update(kwargs)
-    )
-    AlbertBackbone.from_preset(name, load_weights=False, num_segments=3)
-    preset = BUILTIN_PRESETS[name]
-    assert built == architecture(preset.size, preset.version) | {"num_segments": 3}
-    # Embeddings and their projection, a block, the pooler.
-    embedded, width, inner = (
-        built[f"{name}_dim"] for name in ("embedding", "hidden", "intermediate")
-    )
-    rows = built["vocabulary_size"] + 512 + 2
-    count = (rows + 2) * embedded + (embedded + 1) * width
-    count += 5 * (width + 1) * width + 2 * width * inner + inner + 5 * width
-    assert preset.parameters == count
 
 
 @pytest.mark.parametrize("unroll", [True, False])

@@ -15,7 +15,6 @@ from keras_albert import (
     compress,
     merge_adapters,
 )
-from keras_albert.compression.compress import factorize
 from keras_albert.text.tokenizer.word_piece import WordPieceRules
 
 CASED = WordPieceRules(lowercase=False)
@@ -164,14 +163,6 @@ def test_frequent_tokens_are_reproduced_better():
     alike = compress(old, embedding_dim=6)
     weighted = compress(old, embedding_dim=6, token_counts=counts)
     assert error_of_embeddings(old, weighted) < error_of_embeddings(old, alike)
-
-
-def test_the_factors_depend_on_the_seed_alone():
-    old = bert()
-    first, again, other = (factorize(old.embedding, 6, None, s) for s in (1, 1, 2))
-    for weight, same in zip(first, again, strict=True):
-        np.testing.assert_array_equal(weight, same)
-    assert not all(map(np.array_equal, first, other))
 
 
 def test_a_task_keeps_its_labels_and_its_head():

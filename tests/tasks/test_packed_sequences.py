@@ -122,29 +122,6 @@ def test_losses_gradients_and_predictions(name, make_classifier, toy_proto, toy)
         np.testing.assert_allclose(one, other, atol=2e-5, rtol=1e-4)
 
 
-def test_fit_on_texts_with_weights(make_classifier, toy):
-    texts, labels = toy[0][:32], toy[1][:32]
-    for weights in (
-        {"sample_weight": np.linspace(0, 2, 32)},
-        {"class_weight": {"good": 3.0}},
-    ):
-        histories, tasks = [], []
-        for share in (False, True):
-            task = make_classifier(labels=["good", "bad"])
-            task.compile(optimizer=keras.optimizers.SGD(0.1))
-            task.preprocessor.pack_sequences = share
-            # One batch, so that both have the same.
-            history = task.fit(
-                texts, labels, batch_size=32, epochs=3, verbose=0, **weights
-            )
-            histories.append(history.history["loss"])
-            tasks.append(task)
-        np.testing.assert_allclose(*histories, atol=2e-5)
-        first, second = map(weights_of, tasks)
-        for one, other in zip(first, second, strict=True):
-            np.testing.assert_allclose(one, other, atol=2e-5)
-
-
 def test_data_sets_of_texts(make_classifier, toy):
     import tensorflow as tf
 
@@ -190,22 +167,6 @@ def test_all_epochs_have_one_shape(make_classifier, toy):
     # The same batches for a run that is resumed.
     again = batches.of_epoch(batches.epoch)
     assert_same(again[3], batches[3])
-
-
-def test_a_few_texts_and_ids_have_rows_of_their_own(make_classifier, toy):
-    task = make_classifier()
-    task.preprocessor.pack_sequences = True
-    for x, mode in (
-        (toy[0][:32], "prediction"),
-        (task.preprocessor(toy[0]), "prediction"),
-    ):
-        batches = make_batches(task, RawData(x), 32, mode)
-        assert not isinstance(batches, PackedBatches)
-    assert set(task.preprocessor(toy[0][:3])) == {
-        "token_ids",
-        "segment_ids",
-        "padding_mask",
-    }
 
 
 def test_early_exits_and_shared_rows(make_classifier, toy):

@@ -7,30 +7,18 @@ import pytest
 from tests.compiled import to_numpy
 from tests.one_backend import on_one_backend_except
 from tests.peers.keras_checks import TEXTS, small_classifier
-from tests.tasks.masked_lm.masked_lm_models import make_masked_lm, make_pretrainer
-from tests.tasks.question_answering.small_reader import small_reader
-from tests.tasks.small_models import small_chooser, small_embedder, small_tagger
+from tests.tasks.every_task import CLASSES, cases
+from tests.tasks.small_models import small_tagger
 from tests.tasks.task_checks import assert_same
 
 # Keras transposes a vector of scales in the head of masked tokens.
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*The use of `x.T`:UserWarning"),
     on_one_backend_except(
-        "test_every_task[reader]",
+        "test_every_task[conditional]",
         "test_every_task[masked_lm]",
-        "test_every_task_in_16_bits[tagger]",
     ),
 ]
-
-MAKERS = {
-    "classifier": small_classifier,
-    "chooser": small_chooser,
-    "embedder": small_embedder,
-    "tagger": lambda proto: small_tagger(proto, num_classes=3),
-    "reader": lambda proto: small_reader(proto, head="conditional"),
-    "masked_lm": make_masked_lm,
-    "pretrainer": make_pretrainer,
-}
 
 
 def answer(task):
@@ -57,9 +45,9 @@ def assert_near(outputs, exact):
         assert 0 < difference < 0.2 * np.abs(precise[kept]).max()
 
 
-@pytest.mark.parametrize("name", MAKERS)
-def test_every_task(name, toy_proto, tmp_path):
-    task = MAKERS[name](toy_proto)
+@pytest.mark.parametrize("name", CLASSES)
+def test_every_task(name, make_classifier, toy_proto, toy, tmp_path):
+    task = cases(make_classifier, toy_proto, toy)[name][0]()
     fresh = type(task).from_config(task.get_config())
     fresh.set_weights(task.get_weights())
     exact = answer(task)
@@ -78,16 +66,6 @@ def test_every_task(name, toy_proto, tmp_path):
     assert kinds.count("int8") > 6
     task.save(tmp_path / "task.keras")
     assert_same(answer(keras.saving.load_model(tmp_path / "task.keras")), outputs)
-
-
-@pytest.mark.parametrize("name", MAKERS)
-def test_every_task_in_16_bits(name, toy_proto, tmp_path):
-    saved = MAKERS[name](toy_proto)
-    saved.save_to_preset(tmp_path)
-    task = type(saved).from_preset(tmp_path, dtype="mixed_bfloat16")
-    exact = answer(task)
-    task.quantize("int8")
-    assert_near(answer(task), exact)
 
 
 def test_a_compiled_prediction_has_the_new_weights(toy_proto):

@@ -9,9 +9,7 @@ from tests.one_backend import on_one_backend_except
 
 pytestmark = on_one_backend_except(
     "test_training_is_reproducible",
-    "test_tensorflow_traces_a_training_step_once",
     "test_torch_compile_reads_a_training_step",
-    "test_mixed_precision",
     "test_a_frozen_backbone_stays",
 )
 
@@ -113,23 +111,6 @@ def test_sample_weights_weigh(make_classifier, x, y):
         classifier.fit(x, y, sample_weight=[1, np.nan, *[1] * 22])
 
 
-def test_class_weights_by_name_and_by_number(make_classifier, x, y):
-    trained = []
-    for weights in ({"good": 9.0, "bad": 0.1}, {1: 9.0, 0: 0.1}, None):
-        classifier = make_classifier()
-        classifier.compile(keras.optimizers.SGD(0.05))
-        classifier.fit(x, y, class_weight=weights, shuffle=False, verbose=0)
-        trained.append(classifier.predict(x[:5], verbose=0))
-    np.testing.assert_allclose(trained[0], trained[1], atol=1e-6)
-    # More weight on "good", number 1: more is called good.
-    margins = [outputs[:, 1] - outputs[:, 0] for outputs in trained]
-    assert (margins[0] > margins[2] + 1e-3).all()
-    with pytest.raises(
-        ValueError, match="`class_weight` has 'ugly', which is no class"
-    ):
-        classifier.fit(x, y, class_weight={"ugly": 1.0})
-
-
 def test_training_is_reproducible(make_classifier, x, y):
     losses = []
     for seed in (1, 1, 2):
@@ -157,26 +138,6 @@ def test_training_does_not_depend_on_the_padding(make_classifier, x, y):
     assert losses[0][0] - losses[0][-1] > 1e-4
 
 
-def test_the_progress_bar_is_keras_own(make_classifier, x, y, capsys):
-    make_classifier().fit(x, y, batch_size=8, verbose=1)
-    printed = capsys.readouterr().out
-    assert "3/3" in printed
-    assert "accuracy" in printed
-
-
-@pytest.mark.skipif(
-    keras.config.backend() != "tensorflow", reason="the others may call it often"
-)
-def test_tensorflow_traces_a_training_step_once(make_classifier, monkeypatch):
-    classifier, traces = make_classifier(), []
-    step = classifier.train_step
-    monkeypatch.setattr(
-        classifier, "train_step", lambda data: traces.append(1) or step(data)
-    )
-    classifier.fit(["good", "a bad one"], [1, 0], batch_size=1, verbose=0)
-    assert len(traces) == 1
-
-
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor:UserWarning")
 def test_torch_compile_reads_a_training_step(make_classifier, x, y, monkeypatch):
     if keras.config.backend() != "torch":
@@ -198,22 +159,6 @@ def test_torch_compile_reads_a_training_step(make_classifier, x, y, monkeypatch)
         history = classifier.fit(x, y, batch_size=len(x), verbose=0).history
         losses.append(history["loss"][0])
     assert losses[0] == pytest.approx(losses[1], abs=1e-5)
-
-
-def test_mixed_precision(make_classifier, toy):
-    classifier = make_classifier(dtype="mixed_bfloat16")
-    assert classifier.backbone.encoder.compute_dtype == "bfloat16"
-    assert {v.dtype for v in classifier.trainable_variables} == {"float32"}
-    classifier.compile(learning_rate=2e-3)
-    history = classifier.fit(*toy, batch_size=32, epochs=2, verbose=0).history
-    assert np.isfinite(history["loss"]).all()
-    outputs = classifier.predict(toy[0][:5], verbose=0)
-    assert outputs.dtype == np.float32
-    full = make_classifier()
-    full.set_weights(classifier.get_weights())
-    expected = full.predict(toy[0][:5], verbose=0)
-    np.testing.assert_allclose(outputs, expected, atol=0.1)
-    assert not np.array_equal(outputs, expected)
 
 
 def test_a_frozen_backbone_stays(make_classifier, x, y):

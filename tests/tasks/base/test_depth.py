@@ -1,6 +1,5 @@
 """A task with another number of layers than it was built with."""
 
-import threading
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 
@@ -12,19 +11,16 @@ from keras_albert import AlbertBackbone, AlbertClassifier
 from keras_albert.tasks.inputs.model_input import preprocess_batch
 from keras_albert.utils.keras_internals import all_layers
 from tests.one_backend import on_one_backend_except
-from tests.tasks.classification.exit_models import add_lora
-from tests.tasks.test_read_once import CASES, make_task
+from tests.tasks.every_task import CLASSES, cases
 
 pytestmark = on_one_backend_except(
     "test_predict_and_evaluate_run_fewer_layers",
-    "test_a_change_of_the_model_that_another_depth_sees_first",
     "test_threads_at_different_depths",
     "test_a_depth_is_of_one_model",
     "test_a_view_is_kept_until_the_model_changes",
     "test_a_view_follows_the_weights_and_keeps_its_function",
-    "test_a_view_of_every_task[reader]",
-    "test_a_view_of_every_task[orderer]",
-    "test_a_prediction_at_one_depth_changes_nothing_at_another[1]",
+    "test_a_view_of_every_task[conditional]",
+    "test_a_view_of_every_task[pretrainer]",
 )
 
 TEXTS = ["the old lamps", "a storm", "bread by the hill"]
@@ -88,15 +84,6 @@ def test_more_layers_warn(make_classifier, tmp_path):
                 )
                 assert getattr(loaded, "backbone", loaded).num_layers == num_layers
                 assert len(warned) == (num_layers > 2)
-
-
-def test_a_change_of_the_model_that_another_depth_sees_first(make_classifier):
-    classifier = make_classifier()
-    before = classifier.predict(TEXTS, verbose=0)
-    add_lora(classifier, 0.3)
-    at(classifier, 1)
-    after = classifier.predict(TEXTS, verbose=0)
-    assert np.abs(after - before).max() > 1e-4
 
 
 def test_threads_at_different_depths(make_classifier):
@@ -182,18 +169,19 @@ def test_a_view_follows_the_weights_and_keeps_its_function(make_classifier):
     assert (view.predict_function, view.test_function) == kept
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_a_view_of_every_task(name, make_classifier, toy_proto):
-    task = make_task(name, make_classifier, toy_proto)
+@pytest.mark.parametrize("name", CLASSES)
+def test_a_view_of_every_task(name, make_classifier, toy_proto, toy):
+    make, x, y = cases(make_classifier, toy_proto, toy)[name]
+    task = make()
     names = [layer.name for layer in all_layers(task)]
-    view, x, copy = task.with_num_layers(1), CASES[name][1][0], rebuild(task, 1)
+    view, copy = task.with_num_layers(1), rebuild(task, 1)
     expected = copy.predict(x, verbose=0)
     for found in (view.predict(x, verbose=0), task.predict(x, num_layers=1, verbose=0)):
         keras.tree.map_structure(
             lambda a, b: np.testing.assert_allclose(a, b, atol=1e-5), found, expected
         )
-    scores = task.evaluate(*CASES[name][1], num_layers=1, verbose=0)
-    expected = copy.evaluate(*CASES[name][1], verbose=0)
+    scores = task.evaluate(x, y, num_layers=1, verbose=0)
+    expected = copy.evaluate(x, y, verbose=0)
     np.testing.assert_allclose(scores, expected, atol=1e-4)
     # It belongs to none of them.
     assert [layer.name for layer in all_layers(task)] == names
@@ -234,58 +222,6 @@ def test_a_view_is_saved_and_exported_at_its_depth(make_classifier, tmp_path):
     assert files[0].keys() == files[1].keys()
     for name in ("task.weights.h5", "model.weights.h5"):
         assert files[0][name] == files[1][name]
-
-
-class Paused(AlbertClassifier):
-    """A classifier whose step waits at one depth."""
-
-    def __init__(self, *args, **kwargs):
-        self.depth, self.is_waiting, self.goes_on = (
-            0,
-            threading.Event(),
-            threading.Event(),
-        )
-        super().__init__(*args, **kwargs)
-
-    def predict_step(self, *args):
-        if self.backbone.num_layers == self.depth:
-            self.is_waiting.set()
-            assert self.goes_on.wait(300)
-        return super().predict_step(*args)
-
-
-@pytest.mark.parametrize("depth", [1, 2])
-def test_a_prediction_at_one_depth_changes_nothing_at_another(depth, make_classifier):
-    made = make_classifier()
-    made.set_weights([4 * weight for weight in made.get_weights()])
-    other = 3 - depth
-
-    def all_of(task, num_layers):
-        (ids,) = preprocess_batch(task, "prediction", TEXTS)
-        view = task.with_num_layers(num_layers)
-        found = [at(task, num_layers), keras.ops.convert_to_numpy(view(ids))]
-        # On JAX they take the weights from a prediction that has begun.
-        if keras.config.backend() != "jax":
-            found += [task.evaluate(TEXTS, [0, 1, 0], num_layers=num_layers, verbose=0)]
-            found += [view.train_on_batch(TEXTS, [0, 1, 0]), *task.get_weights()]
-        return found
-
-    paused = Paused(made.backbone, 2, made.preprocessor, dropout=0.0)
-    paused.set_weights(made.get_weights())
-    paused.depth = depth
-    with ThreadPoolExecutor(2) as pool:
-        waiting = pool.submit(at, paused, depth)
-        assert paused.is_waiting.wait(300)
-        try:
-            # It waited for ever.
-            found = pool.submit(all_of, paused, other).result(timeout=300)
-        finally:
-            paused.goes_on.set()
-        waiting.result()
-    same = make_classifier()
-    same.set_weights([4 * weight for weight in same.get_weights()])
-    for one, two in zip(found, all_of(same, other), strict=True):
-        np.testing.assert_allclose(one, two, atol=1e-5)
 
 
 def test_a_step_of_one_instance_is_refused(make_classifier):

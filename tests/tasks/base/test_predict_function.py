@@ -11,13 +11,13 @@ from keras_albert.tasks.base import torch_program
 from keras_albert.tasks.base.outputs import mask_outputs
 from keras_albert.tasks.inputs.model_input import preprocess_batch
 from tests.one_backend import on_one_backend_except
+from tests.tasks.every_task import CLASSES, cases
 from tests.tasks.small_models import small_backbone
-from tests.tasks.test_read_once import CASES, make_task
 
 pytestmark = on_one_backend_except(
     "test_outputs_are_those_of_keras[classifier]",
-    "test_outputs_are_those_of_keras[embedder]",
-    "test_outputs_are_those_of_keras[orderer]",
+    "test_outputs_are_those_of_keras[pairs]",
+    "test_outputs_are_those_of_keras[pretrainer]",
     "test_another_length_is_not_traced_again",
     "test_eight_threads",
     "test_predictions_follow_the_weights",
@@ -54,13 +54,12 @@ def programs(task):
 
 
 @pytest.mark.usefixtures("traced_early")
-@pytest.mark.parametrize("name", CASES)
-def test_outputs_are_those_of_keras(name, make_classifier, toy_proto):
-    task = make_task(name, make_classifier, toy_proto)
-    (ids,) = preprocess_batch(task, "prediction", CASES[name][1][0])
-    axes = ids["token_ids"].ndim
-    flat = ids
-    if name == "embedder" and axes == 3:
+@pytest.mark.parametrize("name", CLASSES)
+def test_outputs_are_those_of_keras(name, make_classifier, toy_proto, toy):
+    make, x, _ = cases(make_classifier, toy_proto, toy)[name]
+    task = make()
+    (flat,) = (ids,) = preprocess_batch(task, "prediction", x)
+    if name == "pairs":
         flat = {key: rows.reshape(-1, rows.shape[-1]) for key, rows in ids.items()}
     expected = keras.Model.predict_on_batch(task, flat)
     expected = mask_outputs(task, flat, expected)
@@ -224,16 +223,16 @@ def test_a_step_that_cannot_be_traced_stays_eager(make_classifier):
     assert len(calls) >= 4
 
 
-@pytest.mark.parametrize("name", ["classifier", "tagger"])
-def test_callbacks(name, make_classifier, toy_proto):
-    task = make_task(name, make_classifier, toy_proto)
+@pytest.mark.parametrize("name", ["classifier", "token_classifier"])
+def test_callbacks(name, make_classifier, toy_proto, toy):
+    make, x, _ = cases(make_classifier, toy_proto, toy)[name]
+    task, x = make(), x[:5]
     seen = []
 
     class Count(keras.callbacks.Callback):
         def on_predict_batch_end(self, batch, logs=None):
             seen.append((batch, len(logs["outputs"])))
 
-    x = CASES[name][1][0]
     found = task.predict(x, batch_size=2, verbose=0, callbacks=[Count()])
     assert seen == [(0, 2), (1, 2), (2, 1)]
     expected = task.predict(x, batch_size=2, verbose=0)

@@ -6,7 +6,6 @@ import pytest
 from keras import ops
 
 from keras_albert import AlbertBackbone, AlbertClassifier
-from keras_albert.tasks.base import torch_program
 from keras_albert.tasks.classification.early_exit import current_early_exit
 from keras_albert.utils.keras_internals import all_layers
 from tests.one_backend import on_one_backend_except
@@ -17,7 +16,6 @@ from tests.tasks.classification.exit_models import (
     scale,
     spread,
 )
-from tests.tasks.task_checks import check_task
 
 pytestmark = on_one_backend_except(
     "test_loss_is_the_mean_by_depth",
@@ -27,7 +25,6 @@ pytestmark = on_one_backend_except(
     "test_texts_that_left_are_not_computed",
     "test_new_weights_and_lora_count_at_once",
     "test_texts_leave_in_the_precision_of_the_model",
-    "test_the_training_program_does_not_grow_with_depth",
 )
 
 
@@ -37,11 +34,6 @@ def trained(make, toy):
     classifier.compile(learning_rate=4e-3)
     classifier.fit(*toy, batch_size=16, epochs=4, verbose=0)
     return classifier
-
-
-def test_classifier(make, toy, tmp_path):
-    texts, labels = toy
-    check_task(make(), texts[:12], labels[:12], tmp_path)
 
 
 def test_all_heads_learn(trained, toy):
@@ -362,80 +354,6 @@ def test_formats_without_exits_refuse_them(make, tmp_path):
     for export in ("transformers", "keras_hub"):
         with pytest.raises(ValueError, match=r"exits/kernel"):
             getattr(classifier, f"export_to_{export}")(tmp_path / export)
-
-
-@pytest.mark.skipif(keras.config.backend() == "torch", reason="runs eagerly")
-def test_the_training_program_does_not_grow_with_depth(make):
-    from tests.compiled import program_size
-
-    def size(num_layers):
-        classifier = make(num_layers=num_layers)
-        ids = ops.zeros((2, 8), "int32")
-
-        def run(ids):
-            inputs = {"token_ids": ids, "segment_ids": ids, "padding_mask": ids}
-            return classifier(inputs, training=True)
-
-        return program_size(run, ids)
-
-    assert size(4) == size(12)
-
-
-CHANGES = {
-    "none": lambda classifier: None,
-    "weights": lambda classifier: scale(classifier, 1.0),
-    "lora": add_lora,
-    "int8": lambda classifier: classifier.quantize("int8"),
-}
-
-
-@pytest.mark.skipif(keras.config.backend() != "torch", reason="only PyTorch traces")
-@pytest.mark.parametrize("change", CHANGES)
-def test_traced_layers_answer_as_eager_ones(make, toy, change, monkeypatch):
-    # Of all lengths.
-    texts = [" ".join(toy[0][:n]) for n in range(1, 5)] + toy[0][:16]
-    rank = 2 if change in ("none", "int8") else None
-    classifier = spread(make(num_classes=3, adapter_rank=rank), texts)
-
-    def predict():
-        return [
-            classifier.predict(texts, size, **rule, return_depths=True, verbose=0)
-            for size in (1, 7, 20)
-            for rule in ({"patience": 1}, {"patience": 2}, {"threshold": 0.7})
-        ]
-
-    def programs():
-        return current_early_exit(classifier).traced.programs
-
-    monkeypatch.setattr(torch_program, "EAGER_BATCHES", 2)
-    assert any(len(set(depths)) > 1 for _, depths in predict())
-    assert all(programs()["exits"])
-    CHANGES[change](classifier)
-    found = predict()
-    assert all(programs()["exits"])
-    early = current_early_exit(classifier)
-    monkeypatch.setattr(early.traced, "find", lambda *arguments: None)
-    expected = predict()
-    assert current_early_exit(classifier) is early
-    for (outputs, depths), (eager, eager_depths) in zip(found, expected, strict=True):
-        np.testing.assert_array_equal(depths, eager_depths)
-        np.testing.assert_allclose(outputs, eager, atol=1e-6)
-
-
-@pytest.mark.skipif(keras.config.backend() != "torch", reason="only PyTorch traces")
-def test_layers_are_traced_after_small_batches(make, toy, monkeypatch):
-    monkeypatch.setattr(torch_program, "EAGER_BATCHES", 3)
-    monkeypatch.setattr(torch_program, "SMALL_BATCH", 64)
-    classifier = make()
-
-    def is_traced(texts):
-        classifier.predict(texts, patience=1, verbose=0)
-        return "exits" in current_early_exit(classifier).traced.programs
-
-    assert not any(is_traced(toy[0][:32]) for _ in range(4))
-    assert [is_traced(toy[0][:1]) for _ in range(3)] == [False, False, True]
-    classifier.compile(run_eagerly=True)
-    assert not any(is_traced(toy[0][:1]) for _ in range(4))
 
 
 def test_texts_leave_in_the_precision_of_the_model(make, toy):

@@ -1,8 +1,6 @@
 """Quality against depth and time, as rows, as text and as a picture."""
 
-import importlib.util
 import math
-import time
 
 import numpy as np
 import pytest
@@ -56,25 +54,6 @@ def test_each_depth_and_rule_has_the_scores_of_evaluate(classifier, toy, rows):
         assert np.dot(row["texts"], range(1, LAYERS + 1)) == 8 * row["depth"]
 
 
-def test_times_are_the_median_of_rounds_after_the_first(classifier, toy, monkeypatch):
-    """The calls take 100 s at first, then 1, 9 and 2 s for each layer."""
-    now, calls = [0.0], []
-
-    def predict(texts, batch_size, num_layers, **_):
-        now[0] += (100, 1, 9, 2)[calls.count(num_layers)] * num_layers
-        calls.append(num_layers)
-        return np.zeros((2, 2), "float32"), np.full(2, num_layers)
-
-    monkeypatch.setattr(time, "perf_counter", lambda: now[0])
-    monkeypatch.setattr(classifier, "predict", predict)
-    rows = measure_exits(
-        *(classifier, toy[0][:2], toy[1][:2]), patiences=(), thresholds=()
-    )
-    assert calls == [1, 2, 3, 4] * 4
-    assert [row["seconds"] for row in rows] == [2, 4, 6, 8]
-    assert [row["relative_time"] for row in rows] == [0.25, 0.5, 0.75, 1]
-
-
 def test_a_regression_tries_tolerances(make, toy):
     scorer = make(num_classes=1)
     rows = measure_exits(
@@ -122,15 +101,3 @@ def test_bad_arguments_are_refused(classifier, toy, monkeypatch, arguments, mess
     monkeypatch.setattr(classifier, "predict", None)
     with pytest.raises(ValueError, match=message):
         measure_exits(classifier, toy[0][:2], toy[1][:2], **arguments)
-
-
-def test_a_classifier_without_exits_is_refused(make, toy):
-    plain = make(num_classes=2, exits=False)
-    with pytest.raises(ValueError, match="built with `exits=True`"):
-        measure_exits(plain, toy[0][:2], toy[1][:2])
-
-
-def test_a_plot_without_matplotlib_names_the_remedy(rows, monkeypatch):
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(ImportError, match=r"pip install \"keras-albert\[examples\]\""):
-        plot_exits(rows)

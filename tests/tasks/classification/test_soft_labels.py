@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 
 from keras_albert import AlbertClassifier
-from keras_albert.tasks.classification.targets import encode_probabilities
 from tests.one_backend import on_one_backend_except
 
 pytestmark = on_one_backend_except("test_exits_learn_probabilities")
@@ -63,14 +62,6 @@ def test_smoothed_labels(make_classifier):
     assert model.evaluate(TEXTS, by_hand, verbose=0)[0] == pytest.approx(
         smoothed, abs=1e-5
     )
-
-
-def test_exits_learn_probabilities(make_classifier):
-    loss = keras.losses.CategoricalCrossentropy(from_logits=True)
-    model = compiled(make_classifier, loss, exits=True)
-    teacher = encode_probabilities(NAMES, 3, ("both", "light", "wet"))
-    found = model.fit(TEXTS, teacher, verbose=0).history
-    assert np.isfinite(found["loss"]).all()
 
 
 def test_batches_of_tensorflow(make_classifier):

@@ -151,15 +151,6 @@ def test_a_data_set_of_ids_with_targets(toy_proto, make, without):
     task.fit(dataset, verbose=0)
 
 
-def test_lists_of_targets_of_an_embedder(toy_proto):
-    from tests.tasks.small_models import small_embedder
-
-    preprocessor = small_embedder(toy_proto).preprocessor
-    x, y, weight = preprocessor((["a"], ["b"]), [0.5], [2.0])
-    assert (x["token_ids"].shape[1], y.tolist(), weight.tolist()) == (2, [0.5], [2.0])
-    assert preprocessor(("a", "b"), 0.5)[1] == 0.5
-
-
 def test_string_labels_of_batches_need_all_names(model):
     batches = [(["lamps", "rain"], ["bad", "bad"]), (["lamps"], ["good"])]
     with pytest.raises(ValueError, match=r"1 names \(bad\).*`labels=\[...\]`.*lack"):

@@ -1,15 +1,8 @@
-import itertools
-
 import keras
 import numpy as np
 import pytest
 
 from keras_albert.tasks.inputs.batches import LengthBatches
-from keras_albert.tasks.inputs.datasets import (
-    backend_dataset,
-    is_dataset,
-    is_tf_dataset,
-)
 from keras_albert.text import TokenRows
 from keras_albert.text.packing import EncodedTexts, LabelledTexts, SpecialIds
 from keras_albert.text.tasks.masked_lm import BatchSeeds
@@ -115,54 +108,3 @@ def test_what_is_drawn_for_an_epoch_is_the_same_again():
     again = np.concatenate([batch for (batch,) in batches.of_epoch(1)])
     np.testing.assert_array_equal(again, drawn[1])
     assert not set(drawn[0]) & set(drawn[1])
-
-
-def test_keras_sees_each_text_once_an_epoch_in_another_order(texts):
-    """Through the adapters of the backend in use, as `fit` reads them."""
-    seen = []
-
-    class Recorder(keras.Model):
-        def __init__(self):
-            super().__init__()
-            self.weight = self.add_weight(shape=(1,))
-
-        def call(self, inputs):
-            return keras.ops.cast(inputs["token_ids"][:, :1], "float32") * self.weight
-
-    batches = make(texts, True, y=np.arange(COUNT))
-    plain = type(batches).__getitem__
-
-    class Recorded(LengthBatches):
-        def __getitem__(self, index):
-            batch = plain(self, index)
-            seen.append(batch[1].tolist())
-            return batch
-
-    batches.__class__ = Recorded
-    data = backend_dataset(batches)
-    seen.clear()
-    model = Recorder()
-    model.compile("sgd", "mse", run_eagerly=True)
-    model.fit(data, epochs=3, shuffle=False, verbose=0)
-    # Keras looks at some batches before the first epoch, to learn their shapes.
-    epochs = [seen[start : start + 6] for start in range(len(seen) - 18, len(seen), 6)]
-    for epoch in epochs:
-        assert sorted(itertools.chain(*epoch)) == list(range(COUNT))
-    assert epochs[0] != epochs[1] != epochs[2]
-
-
-@pytest.mark.parametrize(
-    "x", ["a", b"a", ["a"], ("a", "b"), {"token_ids": []}, np.array(["a"]), 3, None]
-)
-def test_what_is_no_data_set(x):
-    assert not is_dataset(x)
-    assert not is_tf_dataset(x)
-
-
-def test_what_is_a_data_set(texts):
-    assert is_dataset(make(texts, False))
-    assert is_dataset(iter(["a"]))
-    tf = pytest.importorskip("tensorflow")
-    dataset = tf.data.Dataset.from_tensor_slices(["a"]).batch(1)
-    assert is_dataset(dataset)
-    assert is_tf_dataset(dataset)

@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 
 from tests.one_backend import on_one_backend_except
-from tests.tasks.small_models import small_embedder
 
 COUNT, SIZE = 24, 8
 
@@ -17,7 +16,6 @@ pytestmark = [
         "test_fits_for_several_epochs",
         "test_a_stream_is_read_in_each_epoch",
         "test_ids_and_pairs_in_tf_data",
-        "test_the_end_of_an_epoch_waits_for_no_tuning",
         "TestBadData::test_labels_in_tf_data",
         "TestBadData::test_targets_are_missed",
         "TestBadData::test_targets_are_missed_in_tf_data",
@@ -26,10 +24,8 @@ pytestmark = [
         "TestNoBatches::test_is_refused[evaluate-filter]",
         "TestNoBatches::test_is_refused[predict-filter]",
         "TestNoBatches::test_what_nobody_has_counted_is_read_once",
-        "TestNoBatches::test_another_error_stays",
         "TestNoEnd::test_steps_are_asked_for",
         "TestBytes::test_are_refused_in_training_and_in_pairs",
-        "TestBytes::test_mapped_by_the_user",
     ),
 ]
 
@@ -177,13 +173,6 @@ def test_fits_on_a_generator_with_weights(make_classifier, data):
     assert not all(map(np.array_equal, before, classifier.get_weights()))
 
 
-def test_the_automatic_rate_ends_at_zero(make_classifier, data):
-    classifier = make_classifier()
-    classifier.fit(Indexed(*data), epochs=2, verbose=0)
-    schedule = classifier.optimizer._learning_rate
-    assert float(keras.ops.convert_to_numpy(schedule(6))) == pytest.approx(0, abs=1e-9)
-
-
 @pytest.mark.parametrize("shuffle", [True, False])
 def test_a_py_dataset_is_shuffled_if_asked(make_classifier, data, shuffle):
     keras.utils.set_random_seed(1)
@@ -198,16 +187,6 @@ def test_a_py_dataset_is_shuffled_if_asked(make_classifier, data, shuffle):
     assert dataset.epochs >= 1
 
 
-def test_names_of_classes_are_labels_where_a_loss_needs_them(make_classifier, toy):
-    texts, names = toy[0][:COUNT], toy[1][:COUNT]
-    for form in (batches_of, Indexed, as_tf_data):
-        classifier = make_classifier(labels=["good", "bad"])
-        loss = classifier.evaluate(form(texts, names), verbose=0)[0]
-        assert loss == pytest.approx(
-            classifier.evaluate(texts, names, verbose=0)[0], abs=1e-5
-        )
-
-
 def test_ids_and_pairs_in_tf_data(trained, data, expected):
     tf = pytest.importorskip("tensorflow")
     ids = trained.preprocessor(data[0])
@@ -218,23 +197,6 @@ def test_ids_and_pairs_in_tf_data(trained, data, expected):
     assert trained.evaluate(rows, verbose=0)[0] == pytest.approx(
         trained.evaluate(pairs, data[1], verbose=0)[0], abs=1e-5
     )
-
-
-@pytest.mark.parametrize("chosen", [None, True])
-def test_the_end_of_an_epoch_waits_for_no_tuning(learner, data, monkeypatch, chosen):
-    tf = pytest.importorskip("tensorflow")
-    pytest.importorskip("tensorflow_text")
-    given = as_tf_data(*data)
-    if chosen is not None:
-        options = tf.data.Options()
-        options.autotune.enabled = chosen
-        given = given.with_options(options)
-    seen = {}
-    monkeypatch.setattr(keras.Model, "fit", lambda self, **kwargs: seen.update(kwargs))
-    learner.fit(given, validation_data=data)
-    assert seen["x"].options().autotune.enabled is bool(chosen)
-    if keras.config.backend() == "tensorflow":
-        assert seen["validation_data"].options().autotune.enabled is False
 
 
 class TestBadData:
@@ -330,11 +292,6 @@ class TestNoBatches:
             getattr(learner, method)(empty(*data), verbose=0)
         np.testing.assert_array_equal(learner.predict(data[0], verbose=0), before)
 
-    @pytest.mark.parametrize("method", ["fit", "evaluate", "predict"])
-    def test_is_refused_by_a_model_that_never_ran(self, make_classifier, data, method):
-        with pytest.raises(ValueError, match=self.MESSAGE):
-            getattr(make_classifier(), method)(unsized(as_tf_data(*data)), verbose=0)
-
     @pytest.mark.parametrize("form", ["take", "filter", "py_dataset"])
     def test_nothing_is_held_out(self, learner, data, form):
         message = self.MESSAGE.replace("`x`", "`validation_data`")
@@ -350,15 +307,6 @@ class TestNoBatches:
         expected = learner.evaluate(*data, verbose=0)[0]
         # Compiled and built, or Keras itself reads a batch ahead.
         assert learner.evaluate(once, verbose=0)[0] == pytest.approx(expected, abs=1e-5)
-
-    def test_another_error_stays(self, learner, data):
-        class Fails(keras.callbacks.Callback):
-            def on_epoch_begin(self, epoch, logs=None):
-                raise TypeError("the callback's")
-
-        batches = as_tf_data(*data).filter(lambda *_: True)
-        with pytest.raises(TypeError, match="the callback's"):
-            learner.fit(batches, callbacks=[Fails()], verbose=0)
 
 
 class TestNoEnd:
@@ -384,27 +332,6 @@ class TestNoEnd:
         )
         assert "val_loss" in history.history
 
-    def test_in_python(self, data, toy_proto):
-        embedder = small_embedder(toy_proto)
-        tf = pytest.importorskip("tensorflow")
-        texts = tf.data.Dataset.from_tensor_slices(data[0]).batch(SIZE)
-        with pytest.raises(ValueError, match="`x` is an infinite data set"):
-            embedder.predict(texts.repeat(), verbose=0)
-        for empty in (texts.take(0), unsized(texts)):
-            with pytest.raises(ValueError, match="`x` is an empty data set"):
-                embedder.predict(empty, verbose=0)
-        assert len(embedder.predict(texts.repeat(), steps=2, verbose=0)) == 2 * SIZE
-
-    def test_of_grain(self, learner, data):
-        grain = pytest.importorskip("grain")
-        rows = grain.MapDataset.source(list(zip(*data, strict=True)))
-        with pytest.raises(ValueError, match="`x` is an infinite data set"):
-            learner.fit(rows.repeat().batch(SIZE), verbose=0)
-        endless = as_grain(*data).repeat()
-        with pytest.raises(ValueError, match="`x` is an infinite data set"):
-            learner.evaluate(endless, verbose=0)
-        assert learner.evaluate(endless, steps=2, verbose=0)
-
 
 class TestBytes:
     INVALID = (b"caf\xe9", b"\xed\xa0\x80", b"a\xff", b"\xc0\x80", b"\xf4\x90\x80\x80")
@@ -429,8 +356,3 @@ class TestBytes:
             learner.fit(as_tf_data(bad, labels), verbose=0)
         with pytest.raises(Exception, match="row 0 of second texts is not UTF-8"):
             learner.evaluate(as_tf_data((rows, bad), labels), verbose=0)
-
-    def test_mapped_by_the_user(self, trained):
-        data = as_tf_data([b"a", b"\xe9"]).map(trained.preprocessor)
-        with pytest.raises(Exception, match="row 1 of texts is not UTF-8"):
-            list(data)

@@ -5,15 +5,6 @@ from keras_albert.tasks.inputs.tables import RawData
 from keras_albert.text.reading import TextBatch
 
 
-def test_holds_out_the_end():
-    x, y, weights = ["a", "b", "c", "d"], ["p", "q", "p", "q"], [1, 2, 3, 4]
-    train, held = split_validation(RawData(x, y, weights), 0.25)
-    assert train[0] == TextBatch((["a", "b", "c"],), True)
-    assert held[0] == TextBatch((["d"],), True)
-    assert list(train[1:3]) == [["p", "q", "p"], [1, 2, 3]]
-    assert list(held[1:3]) == [["q"], [4]]
-
-
 def test_splits_pairs_and_ids():
     pairs = (["a", "b"], ["c", "d"])
     train, held = split_validation(RawData(pairs, [0, 1]), 0.5)

@@ -4,7 +4,6 @@ import keras
 import numpy as np
 import pytest
 
-from keras_albert import AlbertClassifier, AlbertMaskedLM
 from tests.compiled import to_numpy
 from tests.one_backend import on_one_backend_except
 from tests.tasks.masked_lm.masked_lm_models import make_masked_lm
@@ -39,14 +38,6 @@ class TestTraining:
         best = masked_lm.fill_mask("the old [MASK] by the sea")
         assert len(best) == 5
 
-    def test_its_pooler_rests_and_another_task_may_train_it(self, masked_lm):
-        own = {v.path for v in masked_lm.trainable_variables}
-        assert not any(path.startswith("pooler") for path in own)
-        other = {v.path for v in masked_lm.non_trainable_variables}
-        assert {"pooler/kernel", "pooler/bias"} <= other
-        classifier = AlbertClassifier(masked_lm.backbone, num_classes=2)
-        assert any(v.path.startswith("pooler") for v in classifier.trainable_variables)
-
     def test_the_loss_is_the_mean_over_masked_tokens(self, masked_lm, toy):
         x, y, weights = masked_lm.preprocessor(toy[0][:8])
         weights[4:] = 0
@@ -75,17 +66,6 @@ class TestTraining:
         assert np.isfinite([history["loss"][0], loss]).all()
         changed = list(map(np.array_equal, before, masked_lm.get_weights()))
         assert all(changed) == (rate == 0.0)
-
-    def test_masked_tf_data(self, toy_proto, toy):
-        tf = pytest.importorskip("tensorflow")
-        masked_lm = make_masked_lm(toy_proto)
-        batch = masked_lm.preprocessor(toy[0][:8])
-        bare = AlbertMaskedLM(masked_lm.backbone)
-        dataset = tf.data.Dataset.from_tensor_slices(batch).batch(4)
-        history = bare.fit(dataset, validation_data=dataset, verbose=0).history
-        assert np.isfinite(history["val_loss"]).all()
-        texts = tf.data.Dataset.from_tensor_slices(toy[0][:8]).batch(4)
-        assert np.isfinite(masked_lm.evaluate(texts, verbose=0)).all()
 
     @pytest.mark.parametrize(
         ("y", "message"),

@@ -124,10 +124,6 @@ class TestAnswers:
         finally:
             reader.null_threshold = learned
 
-    def test_the_threshold_is_saved(self, readers, head):
-        assert readers[head].null_threshold == 0.0
-        assert readers[head].get_config()["null_threshold"] == 0.0
-
 
 def test_gold_starts_train_and_likely_ones_predict(readers):
     reader = readers["conditional"]

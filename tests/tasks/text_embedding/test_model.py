@@ -139,17 +139,6 @@ class TestInverseFrequency:
                 tmp_path / "weighted", inverse_frequency=None
             )
 
-    def test_any_preset_starts_it(self, embedder, weighted, tmp_path):
-        embedder.backbone.save_to_preset(tmp_path / "preset")
-        embedder.preprocessor.tokenizer.save_to_preset(tmp_path / "preset")
-        loaded = AlbertTextEmbedder.from_preset(
-            tmp_path / "preset", inverse_frequency=0.01
-        )
-        loaded.preprocessor.sequence_length = weighted.preprocessor.sequence_length
-        np.testing.assert_allclose(
-            loaded.embed(TEXTS), weighted.embed(TEXTS), atol=1e-5
-        )
-
     def test_weights_of_tokens_are_not_trained(self, toy_proto):
         model = small_embedder(toy_proto, inverse_frequency=0.01)
         before = keras.ops.convert_to_numpy(model.pooling.token_probabilities)
@@ -227,18 +216,6 @@ class TestWidths:
 
 
 class TestCosine:
-    def test_learns_similarities(self, toy_proto):
-        x, y = toy_pairs(64)
-        embedder = small_embedder(toy_proto)
-        embedder.compile(learning_rate=4e-3)
-        embedder.fit(x, y, batch_size=16, epochs=6, verbose=0)
-        scores = embedder.evaluate(x, y, verbose=0, return_dict=True)
-        assert sorted(scores) == ["loss", "rmse"]
-        assert scores["rmse"] < 0.3  # 0.5 would be the mean of both
-        similarity = cosines(embedder.embed(x))
-        expected = np.mean((similarity - y) ** 2)
-        assert scores["loss"] == pytest.approx(expected, abs=1e-4)
-
     def test_weights_count(self, embedder):
         x, y = toy_pairs(4)
         weights = [1.0, 0.0, 2.0, 0.0]
@@ -430,24 +407,6 @@ def test_search(toy_proto, embedder):
     vectors = embedder.embed([f"the old {text}" for text in corpus])
     rows, cosines = prompted.search(vectors, "lamps", top_k=1)
     assert cosines[0] == pytest.approx(1, abs=1e-5)
-
-
-def test_keras_hub_finds_the_class(embedder, tmp_path):
-    import keras_hub
-
-    embedder.save_to_preset(tmp_path / "preset")
-    loaded = keras_hub.models.TextEmbedder.from_preset(str(tmp_path / "preset"))
-    assert type(loaded) is AlbertTextEmbedder
-    np.testing.assert_allclose(loaded.embed(TEXTS), embedder.embed(TEXTS), atol=1e-5)
-
-
-def test_other_losses_see_the_cosine(toy_proto):
-    x, y = toy_pairs(8)
-    embedder = small_embedder(toy_proto)
-    embedder.compile(loss=keras.losses.MeanAbsoluteError())
-    loss, _ = embedder.evaluate(x, y, verbose=0)
-    expected = np.abs(cosines(embedder.embed(x)) - y).mean()
-    assert loss == pytest.approx(expected, abs=1e-4)
 
 
 def test_texts_and_pairs_take_turns_in_any_form(toy_proto):

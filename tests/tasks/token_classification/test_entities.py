@@ -1,7 +1,5 @@
 """Entities from probabilities, and their scores."""
 
-import importlib.util
-
 import numpy as np
 import pytest
 
@@ -54,9 +52,3 @@ def test_bounds_and_label_must_be_right():
     assert scores["labels"]["b"]["precision"] == 0.5
     assert set(scores["labels"]["c-d"].values()) == {0}
     assert score_entities([[], []], [[], []])["f1"] == 0.0
-
-
-def test_without_seqeval(monkeypatch):
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(ImportError, match='pip install "seqeval"'):
-        score_entities([[]], [[]])
