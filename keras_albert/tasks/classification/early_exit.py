@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from itertools import islice
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import keras
@@ -23,6 +24,7 @@ from keras_albert.types import Activation, FloatArray, Int64Array, Tensor
 from keras_albert.utils.arguments import (
     MAX_LAYERS,
     check_at_most,
+    check_finite_and_positive,
     check_positive,
     is_whole_number,
 )
@@ -85,7 +87,12 @@ def read_exit_rule(
             f"tolerance={tolerance!r}, num_classes={classifier.num_classes}"
         )
     if num_layers is not None and classifier.exits:
-        _check_exit(num_layers, classifier.exits)
+        check_positive(num_layers=num_layers)
+        if num_layers > classifier.exits:
+            raise ValueError(
+                f"The model has heads after {classifier.exits} layers. Received: "
+                f"num_layers={num_layers}. Run fewer, or train a deeper model."
+            )
     if patience is None and threshold is None:
         return None
     if not classifier.exits:
@@ -94,26 +101,22 @@ def read_exit_rule(
             "only the last one. Train one that is built with `exits=True`, or run "
             "fewer layers with `num_layers`."
         )
-    if patience is not None:
-        _check_patience(patience, classifier.backbone.num_layers)
-    if tolerance is not None and not _is_above(tolerance, 0):
-        msg = f"`tolerance` must be a number above 0. Received: tolerance={tolerance!r}"
-        raise ValueError(msg)
-    if threshold is not None:
-        _check_threshold(threshold, classifier.is_regression)
+    if threshold is None:
+        _check_patience(patience, tolerance, classifier.backbone.num_layers)
+    elif classifier.is_regression:
+        raise ValueError(
+            "A score has no probability to compare with `threshold`. Pass `patience` "
+            "and `tolerance`."
+        )
+    elif not (isinstance(threshold, Real) and 0 < float(threshold) < 1):
+        raise ValueError(
+            "`threshold` must be a probability between 0 and 1. Received: "
+            f"threshold={threshold!r}"
+        )
     return ExitRule(patience, threshold, tolerance)
 
 
-def _check_exit(num_layers: Any, exits: int) -> None:
-    check_positive(num_layers=num_layers)
-    if num_layers > exits:
-        raise ValueError(
-            f"The model has heads after {exits} layers. Received: "
-            f"num_layers={num_layers}. Run fewer, or train a deeper model."
-        )
-
-
-def _check_patience(patience: Any, num_layers: int) -> None:
+def _check_patience(patience: Any, tolerance: Any, num_layers: int) -> None:
     check_positive(patience=patience)
     if patience > num_layers - 2:
         raise ValueError(
@@ -121,30 +124,12 @@ def _check_patience(patience: Any, num_layers: int) -> None:
             "layers before the last one, because the first exit agrees with none. The "
             f"largest patience is {num_layers - 2}."
         )
-
-
-def _check_threshold(threshold: Any, is_regression: bool) -> None:
-    if is_regression:
-        raise ValueError(
-            "A score has no probability to compare with `threshold`. Pass `patience` "
-            "and `tolerance`."
-        )
-    if not (_is_above(threshold, 0) and threshold < 1):
-        raise ValueError(
-            "`threshold` must be a probability between 0 and 1. Received: "
-            f"threshold={threshold!r}"
-        )
-
-
-def _is_above(value: Any, least: float) -> bool:
-    is_number = isinstance(value, int | float | np.number)
-    return is_number and not isinstance(value, bool) and least < value < np.inf
+    if tolerance is not None:
+        check_finite_and_positive(tolerance=tolerance)
 
 
 class EarlyExit:
-    """A classifier with exits that runs one layer at a time, by one program."""
-
-    # After each layer, the texts that a rule lets go leave the batch.
+    """Runs a classifier layer by layer; after each, some texts leave the batch."""
 
     def __init__(self, classifier: "EarlyExits") -> None:
         self.classifier = classifier
@@ -301,14 +286,10 @@ class EarlyExits(_Task):
 
     def call(self, inputs: Any, training: bool | None = None, mask: Any = None) -> Any:
         """Run the model; in training with exits, return the outputs of all heads."""
-        if not self.exits:
+        if not (self.exits and training):
             return super().call(inputs, training=training, mask=mask)
-        head, backbone = self.output_dense, self.backbone
-        if training:
-            pooled = backbone.pooled_by_layer(inputs, training=True)
-            return head(self.output_dropout(pooled, training=True))
-        pooled = backbone(inputs, training=False)["pooled_output"]
-        return head(pooled, exit=backbone.num_layers - 1)
+        pooled = self.backbone.pooled_by_layer(inputs, training=True)
+        return self.output_dense(self.output_dropout(pooled, training=True))
 
     def compute_output_spec(
         self, inputs: Any, training: bool | None = None, mask: Any = None
@@ -352,9 +333,8 @@ class EarlyExits(_Task):
     ) -> Any:
         """Compute the model's outputs, in the order of the inputs.
 
-        At most one of `patience`, `threshold` and `num_layers` is set. The first two
-        need a model with `exits`. No further layers run for texts that have exited;
-        when a text leaves does not depend on the others.
+        At most one of `patience`, `threshold` and `num_layers` is set; the first two
+        need `exits`. No further layers run for texts that have exited.
 
         Args:
             x: See `fit`.
@@ -362,8 +342,8 @@ class EarlyExits(_Task):
             patience: int. A text leaves after this many exits in a row that agree with
                 the exit before them. Defaults to `None`.
             threshold: float. A text leaves after the first exit where the probability
-                of its answer (with several labels, that of the least certain one) is
-                at least this. Defaults to `None`.
+                of its answer (of its least certain label) is at least this. Defaults
+                to `None`.
             tolerance: float. The difference up to which scores agree, for the
                 `patience` of a regression. Defaults to `None`.
             num_layers: int. How many layers to run. Defaults to `None`, the model's.
