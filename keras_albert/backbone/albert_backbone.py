@@ -162,14 +162,9 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
         >>> backbone = AlbertBackbone(
         ...     vocabulary_size=100, num_layers=2, num_heads=2, embedding_dim=4,
         ...     hidden_dim=8, intermediate_dim=16)
-        >>> outputs = backbone({
-        ...     "token_ids": np.array([[2, 7, 9, 3, 0]]),
-        ...     "segment_ids": np.array([[0, 0, 0, 0, 0]]),
-        ...     "padding_mask": np.array([[1, 1, 1, 1, 0]])})
-        >>> tuple(outputs["sequence_output"].shape)
-        (1, 5, 8)
-        >>> tuple(outputs["pooled_output"].shape)
-        (1, 8)
+        >>> outputs = backbone(dict.fromkeys(backbone.input, np.ones((1, 5), "int32")))
+        >>> {name: tuple(output.shape) for name, output in sorted(outputs.items())}
+        {'pooled_output': (1, 8), 'sequence_output': (1, 5, 8)}
     """
 
     def __init__(
@@ -199,16 +194,20 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
         **kwargs: Any,
     ) -> None:
         refuse_unknown(type(self), kwargs, inherited=("name", "trainable"))
-        _refuse_no_length(max_sequence_length)
+        if max_sequence_length is None:
+            raise ValueError(
+                "`max_sequence_length` must be an integer, the length of the longest "
+                "row. Received: None, the `sequence_length` of a preprocessor that "
+                "pads each batch to its longest text. Pass "
+                "`preprocessor.max_sequence_length`, or build the preprocessor with a "
+                "`sequence_length`."
+            )
         check_positive(
             vocabulary_size=vocabulary_size,
-            num_layers=num_layers,
             num_heads=num_heads,
             embedding_dim=embedding_dim,
             hidden_dim=hidden_dim,
             intermediate_dim=intermediate_dim,
-            num_groups=num_groups,
-            num_inner_repetitions=num_inner_repetitions,
             max_sequence_length=max_sequence_length,
             num_segments=num_segments,
         )
@@ -515,15 +514,8 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
             >>> from keras_albert import AlbertBackbone
             >>> backbone = AlbertBackbone.from_preset("albert_tiny_en_uncased")
             >>> backbone.standardize_mean(np.zeros(256), np.ones(256))
-            >>> ids = np.array([[2, 30, 31, 3]])
-            >>> outputs = backbone({
-            ...     "token_ids": ids,
-            ...     "segment_ids": np.zeros_like(ids),
-            ...     "padding_mask": np.ones_like(ids),
-            ... })
-            >>> mean = outputs["sequence_output"][0].mean(axis=0)
-            >>> bool(abs(outputs["pooled_output"][0] - mean).max() < 1e-5)
-            True
+            >>> backbone.pooler_input, backbone.pooler_activation
+            ('mean', 'linear')
         """
         if self.pooler.quantization_mode or self.pooler.lora_enabled:
             raise ValueError(
@@ -577,10 +569,8 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
             >>> import numpy as np
             >>> from keras_albert import AlbertBackbone
             >>> backbone = AlbertBackbone.from_preset("albert_small_en_uncased")
-            >>> ids = np.array([[101, 2073, 102]])
-            >>> ones, zeros = np.ones_like(ids), np.zeros_like(ids)
-            >>> outputs = backbone.all_outputs(
-            ...     {"token_ids": ids, "segment_ids": zeros, "padding_mask": ones})
+            >>> inputs = dict.fromkeys(backbone.input, np.ones((1, 3), "int32"))
+            >>> outputs = backbone.all_outputs(inputs)
             >>> len(outputs["hidden_states"]), len(outputs["attention_scores"])
             (7, 6)
         """
@@ -651,13 +641,3 @@ def _is_selected(layer: keras.layers.Layer, filters: Any) -> bool:
         return filters is None or bool(filters(layer))
     patterns = [filters] if isinstance(filters, str) else filters
     return any(re.search(pattern, layer.name) for pattern in patterns)
-
-
-def _refuse_no_length(max_sequence_length: int | None) -> None:
-    if max_sequence_length is None:
-        raise ValueError(
-            "`max_sequence_length` must be an integer, the length of the longest row. "
-            "Received: None, the `sequence_length` of a preprocessor that pads each "
-            "batch to its longest text. Pass `preprocessor.max_sequence_length`, or "
-            "build the preprocessor with a `sequence_length`."
-        )

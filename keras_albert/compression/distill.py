@@ -132,19 +132,13 @@ def distill(
         KeyboardInterrupt: After Ctrl-C or SIGTERM, once a checkpoint is written.
 
     Example:
-        >>> from keras_albert import (
-        ...     AlbertBackbone, AlbertTextEmbedder, AlbertTextEmbedderPreprocessor,
-        ...     AlbertTokenizer, compress, distill)
-        >>> from keras_albert.text import train_vocabulary
+        >>> from keras_albert import AlbertTextEmbedder, compress, distill
         >>> texts = ["a fox ran", "the fox ran", "a dog slept", "the sea"] * 8
-        >>> vocabulary = train_vocabulary(texts, vocabulary_size=28)
-        >>> teacher = AlbertTextEmbedder(
-        ...     AlbertBackbone(
-        ...         vocabulary_size=28, num_layers=4, num_heads=2, embedding_dim=16,
-        ...         hidden_dim=16, intermediate_dim=32, num_groups=4),
-        ...     AlbertTextEmbedderPreprocessor(AlbertTokenizer(vocabulary)))
-        >>> student = compress(teacher, num_layers=2, embedding_dim=8)
-        >>> curve = distill(student, teacher, texts, steps=4, verbose=0)
+        >>> teacher = AlbertTextEmbedder.from_preset("albert_tiny_en_uncased")
+        >>> student = compress(teacher, num_layers=2)
+        >>> curve = distill(
+        ...     student, teacher, texts, steps=2, batch_tokens=256, max_length=16,
+        ...     verbose=0)
         >>> sorted(curve[-1])[:3]
         ['cosines_loss', 'epoch', 'hidden_loss']
     """
