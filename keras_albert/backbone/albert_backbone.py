@@ -22,13 +22,8 @@ from keras_albert.presets.handles import BUILTIN_PRESETS
 from keras_albert.presets.preset_mixin import PresetMixin
 from keras_albert.presets.stored_weights import check_stored_weights
 from keras_albert.types import Activation, DType, FloatArray, ModelInputs, Tensor
+from keras_albert.utils import keras_internals
 from keras_albert.utils.arguments import check_positive, refuse_unknown
-from keras_albert.utils.keras_internals import (
-    all_layers,
-    building_model,
-    explain_held,
-    register_parameters,
-)
 
 # (layers, hidden width, heads). Paper, table 1, as released (xlarge: 16 heads of 128).
 _PUBLISHED = {
@@ -269,9 +264,9 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
             for name in ("token_ids", "segment_ids", "padding_mask")
         }
         outputs = self._run_layers(inputs)
-        with building_model():
+        with keras_internals.building_model():
             super().__init__(inputs=inputs, outputs=outputs, dtype=dtype, **kwargs)
-        register_parameters(self)
+        keras_internals.register_parameters(self)
 
         # === Config ===
         self.vocabulary_size = vocabulary_size
@@ -342,7 +337,7 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
                 f"{kind!r} calibrates one layer after the other, and here all layers "
                 "share their weights. Quantize to 'int8', 'int4' or 'float8'."
             )
-        for layer in all_layers(self):
+        for layer in keras_internals.all_layers(self):
             if layer.quantization_mode and _is_selected(layer, filters):
                 raise ValueError(
                     f"The layer {layer.path!r} is quantized already, to "
@@ -383,7 +378,7 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
             weight.trainable = weight.name.startswith("lora_") or (
                 train_vectors and weight.path in also
             )
-        register_parameters(self)
+        keras_internals.register_parameters(self)
 
     def load_weights(
         self,
@@ -457,7 +452,7 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
             else:
                 outputs = self._run_layers(inputs, training, num_layers)
         except (RuntimeError, TypeError) as error:
-            explain_held(error, self.variables)
+            keras_internals.explain_held(error, self.variables)
             raise
         return outputs
 

@@ -5,12 +5,8 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_albert.layers import run_layers
 from keras_albert.layers.randomness import albert_initializer
-from keras_albert.layers.run_layers import (
-    AlbertLayer,
-    get_activation,
-    run_layer,
-)
 from keras_albert.types import Activation, DType, Tensor
 from keras_albert.utils import arguments
 
@@ -42,7 +38,7 @@ def _weighted_mean(sequence: Tensor, mask: Tensor, weights: Tensor) -> Tensor:
 
 
 @keras.saving.register_keras_serializable(package="keras_albert")
-class MaskedPooling(AlbertLayer):
+class MaskedPooling(run_layers.AlbertLayer):
     """Pool over a sequence; with `inverse_frequency` a, token weights are a/(a + p)."""
 
     def __init__(
@@ -104,7 +100,7 @@ class MaskedPooling(AlbertLayer):
 
 
 @keras.saving.register_keras_serializable(package="keras_albert")
-class PoolerInput(AlbertLayer):
+class PoolerInput(run_layers.AlbertLayer):
     """The vector that a pooler reads; `mode`, "cls" or "mean", may be set later."""
 
     def __init__(self, mode: str, **kwargs: Any) -> None:
@@ -121,7 +117,7 @@ class PoolerInput(AlbertLayer):
 
 
 @keras.saving.register_keras_serializable(package="keras_albert")
-class MaskedLMHead(AlbertLayer):
+class MaskedLMHead(run_layers.AlbertLayer):
     """Score each token of the vocabulary, at masked positions or at all positions.
 
     Vectors of width H are gathered at the positions, mapped to width E, normalized,
@@ -163,7 +159,7 @@ class MaskedLMHead(AlbertLayer):
         self.layer_norm_epsilon = layer_norm_epsilon
         self.transform = keras.layers.Dense(
             token_embedding.output_dim,
-            activation=get_activation(activation),
+            activation=run_layers.get_activation(activation),
             kernel_initializer=albert_initializer(),
             dtype=self.dtype_policy,
             name="transform",
@@ -206,8 +202,8 @@ class MaskedLMHead(AlbertLayer):
         """
         gathers = mask_positions is not None
         x = gather_tokens(inputs, mask_positions) if gathers else inputs
-        x = self.layer_norm(run_layer(self.transform, x))
-        scores = run_layer(self.token_embedding, x, reverse=True)
+        x = self.layer_norm(run_layers.run_layer(self.transform, x))
+        scores = run_layers.run_layer(self.token_embedding, x, reverse=True)
         return ops.cast(scores, "float32") + self.output_bias
 
     def compute_output_spec(
@@ -275,7 +271,7 @@ class ChoiceScores(keras.layers.Layer):
 
 
 @keras.saving.register_keras_serializable(package="keras_albert")
-class ConditionalSpanHead(AlbertLayer):
+class ConditionalSpanHead(run_layers.AlbertLayer):
     """Logits of starts, of ends given starts, and of having no answer.
 
     In training, the end is predicted from the true start. In prediction it is
@@ -460,7 +456,7 @@ def mask_logits(logits: Tensor, mask: Tensor) -> Tensor:
 
 
 @keras.saving.register_keras_serializable(package="keras_albert")
-class ExitHeads(AlbertLayer):
+class ExitHeads(run_layers.AlbertLayer):
     """A dense layer for each virtual layer, as one tensor of weights."""
 
     # Source: [Zhou et al., 2020](https://arxiv.org/abs/2006.04152).

@@ -7,14 +7,9 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_albert.layers import run_layers
 from keras_albert.layers.attention import attend, attend_fused, use_fused_attention
 from keras_albert.layers.randomness import StepSeed, albert_initializer, derive_seeds
-from keras_albert.layers.run_layers import (
-    AlbertLayer,
-    get_activation,
-    run_dense,
-    run_layer,
-)
 from keras_albert.types import Activation, DType, Tensor
 from keras_albert.utils.arguments import check_epsilon, check_rates
 
@@ -29,7 +24,7 @@ DENSE_LAYERS = (
 
 
 @keras.saving.register_keras_serializable(package="keras_albert")
-class TransformerBlock(AlbertLayer):
+class TransformerBlock(run_layers.AlbertLayer):
     """Self-attention and a feed-forward net, each followed by add and LayerNorm.
 
     The layer keeps no random state: the `seed` argument of `call` determines its
@@ -85,7 +80,7 @@ class TransformerBlock(AlbertLayer):
         self.layer_norm_epsilon = layer_norm_epsilon
         self.seed = seed
         self._seeds = derive_seeds(seed, 6)
-        self._activate = get_activation(activation)
+        self._activate = run_layers.get_activation(activation)
         self.supports_masking = True
 
     def _dense(self, units: int, name: str) -> keras.layers.Dense:
@@ -173,7 +168,7 @@ class TransformerBlock(AlbertLayer):
         factors = adapters or {}
 
         def dense(name: str, x: Tensor) -> Tensor:
-            return run_dense(getattr(self, name), x, factors.get(name, ()))
+            return run_layers.run_dense(getattr(self, name), x, factors.get(name, ()))
 
         query, key, value = (
             ops.reshape(dense(name, inputs), shape)
@@ -188,11 +183,11 @@ class TransformerBlock(AlbertLayer):
             x = attend_fused(query, key, value, attention_mask)
         x = dense("attention_output", ops.reshape(x, ops.shape(inputs)))
         x = ops.add(inputs, drop(x, self.dropout, site=1))
-        attended = run_layer(self.attention_layer_norm, x)
+        attended = run_layers.run_layer(self.attention_layer_norm, x)
         x = self._activate(dense("feedforward_intermediate", attended))
         x = dense("feedforward_output", x)
         x = ops.add(attended, drop(x, self.dropout, site=2))
-        x = run_layer(self.feedforward_layer_norm, x)
+        x = run_layers.run_layer(self.feedforward_layer_norm, x)
         return (x, scores) if return_attention_scores else x
 
     def compute_output_shape(

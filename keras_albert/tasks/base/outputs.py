@@ -13,14 +13,10 @@ import numpy.typing as npt
 from keras_albert.layers.attention import packing_inputs
 from keras_albert.tasks.distribution.model_state import restore_on_error
 from keras_albert.tasks.distribution.processes import spans_processes
+from keras_albert.tasks.inputs import model_input
 from keras_albert.tasks.inputs.batch_padding import num_parts, share_dataset, take_rows
 from keras_albert.tasks.inputs.batches import LengthBatches
 from keras_albert.tasks.inputs.datasets import call_and_reject_empty, num_steps
-from keras_albert.tasks.inputs.model_input import (
-    Steps,
-    has_ragged_outputs,
-    make_batches,
-)
 from keras_albert.tasks.inputs.tables import RawData
 from keras_albert.text.packing import TextWindows
 from keras_albert.types import FloatArray, Texts
@@ -62,9 +58,9 @@ def predict_all(
     check_options(type(task), "predict", kwargs)
     steps = kwargs.get("steps")
     may_pack = run_batch is None
-    batches = make_batches(
+    batches = model_input.make_batches(
         *(task, RawData(x), batch_size, "prediction"),
-        steps=Steps(steps),
+        steps=model_input.Steps(steps),
         may_pack=may_pack,
     )
     is_planned = isinstance(batches, LengthBatches)
@@ -82,7 +78,7 @@ def predict_all(
 
     def compute() -> Any:
         is_alone = num_parts() == 1 or spans_processes()
-        if run_batch or is_alone or has_ragged_outputs(task):
+        if run_batch or is_alone or model_input.has_ragged_outputs(task):
             return predict_batches(task, batches, run_batch, **kwargs)
         # Devices share each batch.
         with restore_on_error(task):

@@ -17,53 +17,22 @@ from keras_albert.tasks.base.heads import RandomHead
 from keras_albert.tasks.base.outputs import outputs_of, predict_all
 from keras_albert.tasks.base.predict_function import BatchOutputs, DepthViews
 from keras_albert.tasks.base.presets import TaskPresets, check_preprocessor
-from keras_albert.tasks.distribution.model_state import (
-    build_metrics_before_xla,
-    one_thread,
-    restore_on_error,
-    weigh_processes,
-)
+from keras_albert.tasks.distribution import model_state
 from keras_albert.tasks.distribution.processes import joined, together
 from keras_albert.tasks.distribution.strategy import refuse_sharded
-from keras_albert.tasks.inputs.batch_padding import (
-    build_before,
-    is_whole,
-    pad_for_devices,
-    unpad_batch,
-    without_mark,
-)
+from keras_albert.tasks.inputs import batch_padding, model_input
 from keras_albert.tasks.inputs.datasets import (
     call_and_reject_empty,
     depends_on,
     is_dataset,
     num_steps,
 )
-from keras_albert.tasks.inputs.model_input import (
-    Steps,
-    as_dataset,
-    make_batches,
-    preprocess_batch,
-    split_validation,
-    unchanged_on_error,
-    unpack_validation,
-)
 from keras_albert.tasks.inputs.preprocessed_inputs import holds_ids, read_ids
 from keras_albert.tasks.inputs.tables import Columns, RawData, has_columns, read_table
 from keras_albert.text.packing import read_weights
 from keras_albert.text.reading import text_columns
 from keras_albert.types import Mode
-from keras_albert.utils.arguments import (
-    check_at_least,
-    check_options,
-    check_positive,
-    refuse_unknown,
-)
-from keras_albert.utils.keras_internals import (
-    building_model,
-    is_evaluation_of_fit,
-    register_parameters,
-    train_in_one_process,
-)
+from keras_albert.utils import arguments, keras_internals
 from keras_albert.utils.remote import output_path
 
 if TYPE_CHECKING:
@@ -86,9 +55,9 @@ def _check_epochs(
 ) -> int:
     """Check numbers of epochs, and return the first one."""
     first = initial_epoch or 0
-    check_at_least(0, epochs=epochs, initial_epoch=first)
+    arguments.check_at_least(0, epochs=epochs, initial_epoch=first)
     if not isinstance(validation_freq, Container):
-        check_positive(validation_freq=validation_freq)
+        arguments.check_positive(validation_freq=validation_freq)
     return int(first)
 
 
@@ -123,7 +92,7 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         # Keras ignores unknown arguments.
-        refuse_unknown(
+        arguments.refuse_unknown(
             type(self),
             kwargs,
             inherited=_MODEL_ARGUMENTS,
@@ -131,10 +100,10 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
             "`from_preset` of the task.",
         )
         check_preprocessor(self.backbone, self.preprocessor)
-        with building_model():
+        with keras_internals.building_model():
             super().__init__(*args, **kwargs)
-        register_parameters(self)
-        train_in_one_process(self)
+        keras_internals.register_parameters(self)
+        keras_internals.train_in_one_process(self)
         self.random_head = RandomHead(self)
         self.batch_outputs = BatchOutputs(self)
         self.depth_views = DepthViews(self)
@@ -338,7 +307,7 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
             (['accuracy', 'loss'], ('delivery', 'technical'))
         """
         # Before any text is read.
-        check_options(type(self), "fit", kwargs)
+        arguments.check_options(type(self), "fit", kwargs)
         self.check_compiled("fit")
         first = _check_epochs(epochs, **kwargs)
         options = [
@@ -347,11 +316,11 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
         ]
         given = (x, y, sample_weight, validation_data)
         with (
-            one_thread(self),
+            model_state.one_thread(self),
             together(self, auto_shard, given, options) as quiet,
         ):
             kwargs = quiet | kwargs
-            with unchanged_on_error(self):
+            with model_input.unchanged_on_error(self):
                 data = read_table(
                     self, x, y, sample_weight, Columns(text, label), batch_size
                 )
@@ -371,7 +340,7 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
                 size = validation_batch_size
                 size = batch_size if size is None else size
                 if validation_data is not None:
-                    held_out = unpack_validation(self, validation_data)
+                    held_out = model_input.unpack_validation(self, validation_data)
                     named = Columns()
                     if held_out[1] is None and has_columns(held_out[0]):
                         named = Columns(text, label, data.columns.weight)
@@ -379,29 +348,35 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
                     datasets["validation_data"] = held_out[0]
                 elif validation_split:
                     columns_of = getattr(self.preprocessor, "columns", text_columns)
-                    data, held = split_validation(data, validation_split, columns_of)
+                    data, held = model_input.split_validation(
+                        data, validation_split, columns_of
+                    )
                 option = "steps_per_epoch"
-                limit = Steps(kwargs.get(option), option, epochs=epochs - first)
-                batches = make_batches(
+                limit = model_input.Steps(
+                    kwargs.get(option), option, epochs=epochs - first
+                )
+                batches = model_input.make_batches(
                     self, data, batch_size, "training", shuffle, limit
                 )
                 if held is not None:
                     option, argument = "validation_steps", "validation_data"
-                    limit = Steps(kwargs.get(option), option, argument, epochs - first)
-                    kwargs[argument] = as_dataset(
-                        self, make_batches(self, held, size, steps=limit)
+                    limit = model_input.Steps(
+                        kwargs.get(option), option, argument, epochs - first
+                    )
+                    kwargs[argument] = model_input.as_dataset(
+                        self, model_input.make_batches(self, held, size, steps=limit)
                     )
             if data.is_encoded:
                 self.learn_from_targets(targets)
-            dataset = as_dataset(self, batches)
+            dataset = model_input.as_dataset(self, batches)
             steps = kwargs.get("steps_per_epoch") or num_steps(dataset)
             rest = steps and steps * (epochs - first), kwargs.get("callbacks")
             if not (first and self._continue_optimizer(*rest)):
                 self._complete_optimizer(*rest)
             # Data sets are in their order already.
             kwargs |= {"epochs": epochs, "shuffle": False}
-            with restore_on_error(self):
-                dataset = build_before(self, dataset)
+            with model_state.restore_on_error(self):
+                dataset = batch_padding.build_before(self, dataset)
                 return call_and_reject_empty(
                     lambda: keras.Model.fit(self, x=dataset, **kwargs), datasets
                 )
@@ -449,32 +424,32 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
             >>> scores["accuracy"]
             1.0
         """
-        if is_evaluation_of_fit(kwargs):
+        if keras_internals.is_evaluation_of_fit(kwargs):
             return keras.Model.evaluate(
                 self, x, y, batch_size, sample_weight=sample_weight, **kwargs
             )
-        check_options(type(self), "evaluate", kwargs)
+        arguments.check_options(type(self), "evaluate", kwargs)
         # Keras does not check this on PyTorch.
         self.check_compiled("evaluate")
         options = [batch_size, text, label, num_layers, kwargs.get("steps")]
         given = (x, y, sample_weight)
         with (
-            one_thread(self),
+            model_state.one_thread(self),
             together(self, auto_shard, given, options) as quiet,
         ):
             kwargs = quiet | kwargs
-            with unchanged_on_error(self):
+            with model_input.unchanged_on_error(self):
                 data = read_table(
                     self, x, y, sample_weight, Columns(text, label), batch_size
                 )
                 self.set_class_names(data.columns.class_names)
-                limit = Steps(kwargs.get("steps"))
-                dataset = as_dataset(
-                    self, make_batches(self, data, batch_size, steps=limit)
+                limit = model_input.Steps(kwargs.get("steps"))
+                dataset = model_input.as_dataset(
+                    self, model_input.make_batches(self, data, batch_size, steps=limit)
                 )
             task = self.with_num_layers(num_layers)
-            with restore_on_error(task):
-                dataset = build_before(task, dataset)
+            with model_state.restore_on_error(task):
+                dataset = batch_padding.build_before(task, dataset)
                 return call_and_reject_empty(
                     lambda: keras.Model.evaluate(task, x=dataset, **kwargs),
                     {"x": data.x},
@@ -535,12 +510,14 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
         Returns:
             The loss and the metrics.
         """
-        with one_thread(self), joined(self):
-            with unchanged_on_error(self):
-                batch = preprocess_batch(self, "training", x, y, sample_weight)
+        with model_state.one_thread(self), joined(self):
+            with model_input.unchanged_on_error(self):
+                batch = model_input.preprocess_batch(
+                    self, "training", x, y, sample_weight
+                )
                 if class_weight is not None:
                     class_weight = self._read_class_weight(class_weight, sample_weight)
-            batch = pad_for_devices(self, batch)
+            batch = batch_padding.pad_for_devices(self, batch)
             return keras.Model.train_on_batch(
                 self, *batch, class_weight=class_weight, **kwargs
             )
@@ -549,15 +526,17 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
         self, x: Any, y: Any = None, sample_weight: Any = None, **kwargs: Any
     ) -> Any:
         """Evaluate on one batch; arguments and result as in `train_on_batch`."""
-        with one_thread(self), joined(self):
-            with unchanged_on_error(self):
-                batch = preprocess_batch(self, "evaluation", x, y, sample_weight)
-            batch = pad_for_devices(self, batch)
+        with model_state.one_thread(self), joined(self):
+            with model_input.unchanged_on_error(self):
+                batch = model_input.preprocess_batch(
+                    self, "evaluation", x, y, sample_weight
+                )
+            batch = batch_padding.pad_for_devices(self, batch)
             return keras.Model.test_on_batch(self, *batch, **kwargs)
 
     def predict_on_batch(self, x: Any) -> Any:
         """Predict for one batch `x` (see `fit`); the result is as in `predict`."""
-        (x,) = preprocess_batch(self, "prediction", x)
+        (x,) = model_input.preprocess_batch(self, "prediction", x)
         return outputs_of(self, x)
 
     def _read_class_weight(
@@ -573,20 +552,22 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
     def train_step(self, *state_and_data: Any) -> Any:
         """Train on a batch of a data set; Keras calls this."""
         *state, data = state_and_data
-        build_metrics_before_xla(self, data)
+        model_state.build_metrics_before_xla(self, data)
         if self.processes is not None and keras.config.backend() == "torch":
             return self._step_together(data, training=True)
         with depends_on(data):
-            return super().train_step(*state, weigh_processes(unpad_batch(data)))
+            return super().train_step(
+                *state, model_state.weigh_processes(batch_padding.unpad_batch(data))
+            )
 
     def test_step(self, *state_and_data: Any) -> Any:
         """Evaluate on a batch of a data set; Keras calls this."""
         *state, data = state_and_data
-        build_metrics_before_xla(self, data)
+        model_state.build_metrics_before_xla(self, data)
         if self.processes is not None and keras.config.backend() == "torch":
             return self._step_together(data, training=False)
         with depends_on(data):
-            return super().test_step(*state, unpad_batch(data))
+            return super().test_step(*state, batch_padding.unpad_batch(data))
 
     def _step_together(self, data: Any, training: bool) -> dict[str, Any]:
         """Train or evaluate on the rows of this process, with other processes."""
@@ -595,17 +576,17 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
 
         # PyTorch's loader makes a list of a tuple.
         x, y, weights = keras.utils.unpack_x_y_sample_weight(data)
-        counts = self.processes.index == 0 or not is_whole(x)
-        batch = without_mark(x), y, weights
+        counts = self.processes.index == 0 or not batch_padding.is_whole(x)
+        batch = batch_padding.without_mark(x), y, weights
         if training:
-            batch = weigh_processes(batch, self.processes)
+            batch = model_state.weigh_processes(batch, self.processes)
             return torch_steps.train_together(self, batch, counts)
         return torch_steps.evaluate_together(self, batch, counts)
 
     def predict_step(self, *state_and_data: Any) -> Any:
         """Predict for a batch of a data set; Keras calls this."""
         *state, data = state_and_data
-        return super().predict_step(*state, unpad_batch(data))
+        return super().predict_step(*state, batch_padding.unpad_batch(data))
 
     def get_metrics_result(self) -> dict[str, Any]:
         """Return the metrics of this process; Keras 3.16 would wait for the others."""
@@ -620,9 +601,9 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
     ) -> Any:
         """Preprocess a batch to train on, as KerasHub calls this."""
         if y is None and not self.is_self_supervised:
-            return preprocess_batch(self, "prediction", x)[0]
+            return model_input.preprocess_batch(self, "prediction", x)[0]
         return keras.utils.pack_x_y_sample_weight(
-            *preprocess_batch(self, "training", x, y, sample_weight)
+            *model_input.preprocess_batch(self, "training", x, y, sample_weight)
         )
 
     def quantize(self, mode: Any = None, *args: Any, **kwargs: Any) -> Any:
@@ -649,7 +630,7 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
         result = self.backbone.quantize(mode, *args, **kwargs)
         # They have the old weights.
         self.train_function = self.test_function = self.predict_function = None
-        register_parameters(self)
+        keras_internals.register_parameters(self)
         return result
 
     def save(self, filepath: str | os.PathLike[str], *args: Any, **kwargs: Any) -> None:

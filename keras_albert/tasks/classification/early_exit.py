@@ -21,13 +21,7 @@ from keras_albert.tasks.distribution.model_state import one_thread
 from keras_albert.tasks.inputs.model_input import Steps, make_batches
 from keras_albert.tasks.inputs.tables import Columns, read_table
 from keras_albert.types import Activation, FloatArray, Int64Array, Tensor
-from keras_albert.utils.arguments import (
-    MAX_LAYERS,
-    check_at_most,
-    check_finite_and_positive,
-    check_positive,
-    is_whole_number,
-)
+from keras_albert.utils import arguments
 
 if TYPE_CHECKING:
     from keras_albert.tasks.base.task import AlbertTask as _Task
@@ -87,7 +81,7 @@ def read_exit_rule(
             f"tolerance={tolerance!r}, num_classes={classifier.num_classes}"
         )
     if num_layers is not None and classifier.exits:
-        check_positive(num_layers=num_layers)
+        arguments.check_positive(num_layers=num_layers)
         if num_layers > classifier.exits:
             raise ValueError(
                 f"The model has heads after {classifier.exits} layers. Received: "
@@ -117,7 +111,7 @@ def read_exit_rule(
 
 
 def _check_patience(patience: Any, tolerance: Any, num_layers: int) -> None:
-    check_positive(patience=patience)
+    arguments.check_positive(patience=patience)
     if patience > num_layers - 2:
         raise ValueError(
             f"With `patience={patience}` no text can leave a model of {num_layers} "
@@ -125,7 +119,7 @@ def _check_patience(patience: Any, tolerance: Any, num_layers: int) -> None:
             f"largest patience is {num_layers - 2}."
         )
     if tolerance is not None:
-        check_finite_and_positive(tolerance=tolerance)
+        arguments.check_finite_and_positive(tolerance=tolerance)
 
 
 class EarlyExit:
@@ -244,13 +238,13 @@ def count_exits(exits: Any, backbone: AlbertBackbone) -> int:
         )
     if exits is True:
         return int(backbone.num_layers)
-    if not is_whole_number(exits) or exits < backbone.num_layers:
+    if not arguments.is_whole_number(exits) or exits < backbone.num_layers:
         raise ValueError(
             "`exits` must be True, or the number of heads, at least one for each of "
             f"the {backbone.num_layers} layers. Received: exits={exits!r}. Run fewer "
             "layers with `num_layers`."
         )
-    check_at_most(MAX_LAYERS, exits=exits)
+    arguments.check_at_most(arguments.MAX_LAYERS, exits=exits)
     return exits
 
 

@@ -12,19 +12,9 @@ from keras_albert.backbone.albert_backbone import AlbertBackbone
 from keras_albert.tasks.base.heads import NamedClasses, count_classes, output_dropout
 from keras_albert.tasks.base.outputs import DocumentOutputs, softmax
 from keras_albert.tasks.base.task import AlbertTask
+from keras_albert.tasks.classification import early_exit, linear
 from keras_albert.tasks.classification.calibration import calibrate, label_sets
-from keras_albert.tasks.classification.early_exit import (
-    EarlyExits,
-    build_head,
-    count_exits,
-)
 from keras_albert.tasks.classification.explain import Explanation, explain
-from keras_albert.tasks.classification.linear import (
-    FEW,
-    METHODS,
-    solve_head,
-    why_not_by_itself,
-)
 from keras_albert.tasks.classification.targets import target_kind
 from keras_albert.tasks.distribution.model_state import one_thread
 from keras_albert.tasks.inputs.datasets import is_dataset
@@ -34,11 +24,7 @@ from keras_albert.tasks.inputs.preprocessed_inputs import holds_ids
 from keras_albert.tasks.inputs.tables import Columns, RawData, read_table
 from keras_albert.text.tasks.classification import AlbertClassifierPreprocessor
 from keras_albert.types import Activation, FloatArray, Int64Array, Texts
-from keras_albert.utils.arguments import (
-    check_finite_and_positive,
-    check_options,
-    check_positive,
-)
+from keras_albert.utils import arguments
 
 # Options of `predict` for the number of layers.
 _DEPTH = ("patience", "threshold", "tolerance", "num_layers")
@@ -46,7 +32,7 @@ _DEPTH = ("patience", "threshold", "tolerance", "num_layers")
 
 @keras.saving.register_keras_serializable(package="keras_albert")
 class AlbertClassifier(
-    EarlyExits,
+    early_exit.EarlyExits,
     NamedClasses,
     DocumentOutputs,
     AlbertTask,
@@ -124,12 +110,12 @@ class AlbertClassifier(
                 "A classifier needs two classes or more. Received: "
                 f"labels={list(labels)}. A regression has `num_classes=1` and no names."
             )
-        num_exits = count_exits(exits, backbone)
+        num_exits = early_exit.count_exits(exits, backbone)
         # === Layers ===
         self.backbone = backbone
         self.preprocessor = preprocessor
         self.output_dropout = output_dropout(backbone, dropout)
-        self.output_dense = build_head(num_exits, num_classes, activation)
+        self.output_dense = early_exit.build_head(num_exits, num_classes, activation)
 
         # === Functional model ===
         inputs = backbone.input
@@ -303,12 +289,12 @@ class AlbertClassifier(
             return self._solve(data, class_weight, batch_size, C, verbose)
         is_open = method is None and not options and batch_size is None
         if is_open and self.compiled and self.compiled_by_default:
-            why = why_not_by_itself(self, x, None)
+            why = linear.why_not_by_itself(self, x, None)
             if why is None:
                 data = self._read_all(x, y, sample_weight, Columns(text, label))
-                why = why_not_by_itself(self, x, data.y)
+                why = linear.why_not_by_itself(self, x, data.y)
                 if why is None:
-                    why = f"there are at most {FEW:,} labels for a new head"
+                    why = f"there are at most {linear.FEW:,} labels for a new head"
                     return self._solve(data, class_weight, None, C, verbose, why)
             if verbose != 0:
                 print(f"method='finetune', since {why}")
@@ -323,11 +309,11 @@ class AlbertClassifier(
         )
 
     def _check_method(self, method: Any, strength: Any, options: set[str]) -> None:
-        if method is not None and method not in METHODS:
+        if method is not None and method not in linear.METHODS:
             msg = f"`method` is 'linear' or 'finetune'. Received: method={method!r}"
             raise ValueError(msg)
         if strength is not None:
-            check_finite_and_positive(C=strength)
+            arguments.check_finite_and_positive(C=strength)
             if method != "linear":
                 msg = (
                     "`C` is of a linear head. Pass `method='linear'`, or leave it out."
@@ -366,7 +352,7 @@ class AlbertClassifier(
         with one_thread(self):
             if class_weight is not None:
                 class_weight = self._read_class_weight(class_weight, data.sample_weight)
-            results = solve_head(self, data, class_weight, batch_size, strength)
+            results = linear.solve_head(self, data, class_weight, batch_size, strength)
         self.is_solved = True
         if verbose != 0:
             shown = ", ".join(f"{name}={x:.4g}" for name, x in results.items())
@@ -417,7 +403,7 @@ class AlbertClassifier(
             >>> sentiment.classify("a fine film", top_k=2)[1]["label"]
             'negative'
         """
-        check_options(type(self), "classify", depth, _DEPTH)
+        arguments.check_options(type(self), "classify", depth, _DEPTH)
         self.require_preprocessor("classify")
         top_k = count_answers(self, top_k)
         examples, batched = self.encode("prediction", texts)
@@ -564,7 +550,7 @@ def count_answers(classifier: "AlbertClassifier", top_k: int | None) -> int:
     """Check `top_k`, and return how many classes of each text to name."""
     if top_k is None:
         return int(classifier.num_classes) if classifier.is_multi_label else 1
-    check_positive(top_k=top_k)
+    arguments.check_positive(top_k=top_k)
     return top_k
 
 

@@ -8,12 +8,7 @@ import numpy as np
 
 from keras_albert.tasks.distribution.model_state import build_metrics
 from keras_albert.tasks.distribution.processes import SAME_BATCHES
-from keras_albert.tasks.inputs.datasets import (
-    is_tf_dataset,
-    map_dataset,
-    map_tf_batches,
-    numpy_batches,
-)
+from keras_albert.tasks.inputs import datasets
 from keras_albert.types import Batch, Int64Array
 
 if TYPE_CHECKING:
@@ -141,11 +136,11 @@ def share_dataset(
             processes.check_same({"batches": batch}, SAME_BATCHES)
         return share_batch(task, batch, share)
 
-    if is_tf_dataset(dataset):
+    if datasets.is_tf_dataset(dataset):
         if keras.config.backend() == "tensorflow":
-            return map_tf_batches(dataset, take, WHOLE)
-        dataset = numpy_batches(dataset)
-    return map_dataset(dataset, take, fixed_targets=fixed_targets)
+            return datasets.map_tf_batches(dataset, take, WHOLE)
+        dataset = datasets.numpy_batches(dataset)
+    return datasets.map_dataset(dataset, take, fixed_targets=fixed_targets)
 
 
 def build_before(task: "AlbertTask", dataset: Any) -> Any:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import keras
 import numpy as np
 
+from keras_albert.tasks.inputs import datasets, tables
 from keras_albert.tasks.inputs.batch_padding import IdRows, share_dataset
 from keras_albert.tasks.inputs.batches import (
     LengthBatches,
@@ -15,34 +16,9 @@ from keras_albert.tasks.inputs.batches import (
     pack_sequences,
     packed_shape,
 )
-from keras_albert.tasks.inputs.datasets import (
-    backend_dataset,
-    check_first,
-    check_size,
-    dataset_size,
-    is_dataset,
-    is_tf_dataset,
-    map_dataset,
-    numpy_batches,
-    read_each_epoch,
-    without_autotune,
-)
 from keras_albert.tasks.inputs.preprocessed_inputs import holds_ids
-from keras_albert.tasks.inputs.tables import (
-    Columns,
-    RawData,
-    column_names,
-    is_table,
-    pick_columns,
-    read_table,
-)
+from keras_albert.text import packing
 from keras_albert.text.batching import PackedShape
-from keras_albert.text.packing import (
-    check_counts,
-    pack_all,
-    read_weights,
-    weights_by_target,
-)
 from keras_albert.text.reading import TextBatch, text_columns
 from keras_albert.types import Batch, Mode
 from keras_albert.utils.arguments import check_positive
@@ -68,7 +44,7 @@ class Steps(NamedTuple):
 
 def make_batches(
     task: "AlbertTask",
-    data: RawData,
+    data: tables.RawData,
     batch_size: int | None = None,
     mode: Mode = "evaluation",
     shuffle: bool = False,
@@ -79,12 +55,12 @@ def make_batches(
     numbers = {"batch_size": batch_size, steps.option: steps.number}
     check_positive(**{name: n for name, n in numbers.items() if n is not None})
     if mode == "prediction" and not hasattr(data.x, "pack"):
-        data = read_table(task, data.x, None, None, data.columns, batch_size)
+        data = tables.read_table(task, data.x, None, None, data.columns, batch_size)
     x = data.x
     shape = None
     if may_pack and not holds_ids(task, x):
         shape = packed_shape(task)
-    if is_dataset(x):
+    if datasets.is_dataset(x):
         if data.y is not None or data.sample_weight is not None:
             raise ValueError(
                 "A data set has its own targets and weights, as (x, y) or "
@@ -93,8 +69,8 @@ def make_batches(
             )
         limits = steps.argument, steps.number, steps.option
         if steps.epochs > 1:
-            x = read_each_epoch(x, *limits)
-        check_size(x, *limits)
+            x = datasets.read_each_epoch(x, *limits)
+        datasets.check_size(x, *limits)
         argument, columns = steps.argument, data.columns
         return _read_dataset(task, x, shuffle, mode, argument, shape, columns)
     if hasattr(x, "pack"):
@@ -146,7 +122,7 @@ def as_dataset(task: "AlbertTask", batches: Any) -> Any:
     is_planned, fixed = isinstance(batches, LengthBatches), not has_ragged_outputs(task)
     shared = share_dataset(task, batches, is_planned, fixed)
     if shared is batches and is_planned:
-        return backend_dataset(batches, fixed)
+        return datasets.backend_dataset(batches, fixed)
     return shared
 
 
@@ -160,7 +136,11 @@ def unpack_validation(task: "AlbertTask", data: Any) -> tuple[Any, Any, Any]:
     """Split `validation_data`; texts alone if they are their own targets."""
     is_tuple = isinstance(data, tuple) and len(data) > 1
     is_split = is_tuple and (data[1] is None or holds_ids(task, data[0]))
-    if is_dataset(data) or is_table(data) or (task.is_self_supervised and not is_split):
+    if (
+        datasets.is_dataset(data)
+        or tables.is_table(data)
+        or (task.is_self_supervised and not is_split)
+    ):
         return data, None, None
     if len(data) > 3:
         raise ValueError(
@@ -210,11 +190,11 @@ def preprocess_batch(
     """Preprocess one batch of texts, or check one of ids; return a tuple of arrays."""
     if is_single(task, x):
         raise ValueError(_SINGLE.format(repr(str(x)[:80])))
-    examples, _ = _encode(task, mode, RawData(x, y, sample_weight))
-    return _as_tuple(*pack_all(examples, _width_of(task, x), True))
+    examples, _ = _encode(task, mode, tables.RawData(x, y, sample_weight))
+    return _as_tuple(*packing.pack_all(examples, _width_of(task, x), True))
 
 
-def _encode(task: "AlbertTask", mode: Mode, data: RawData) -> tuple[Any, bool]:
+def _encode(task: "AlbertTask", mode: Mode, data: tables.RawData) -> tuple[Any, bool]:
     """Read and check texts or ids, once; return whether they were a batch, too."""
     x, y, weights, _, is_encoded = data
     check_targets(task, x, y, mode)
@@ -234,13 +214,15 @@ def _encode(task: "AlbertTask", mode: Mode, data: RawData) -> tuple[Any, bool]:
     targets = None if y is None else task.encode_id_targets(y)
     if weights is not None:
         axes = max([1, *map(np.ndim, keras.tree.flatten(targets))])
-        weights = read_weights(weights, axes)
-    check_counts(len(ids["token_ids"]), targets, weights)
+        weights = packing.read_weights(weights, axes)
+    packing.check_counts(len(ids["token_ids"]), targets, weights)
     task.check_id_targets(ids, targets, mode)
     if targets is None and weights is not None:
         # Ignored by the task; a `tf.data.Dataset` cannot contain `None`.
         targets = np.zeros(len(weights), "float32")
-    return IdRows(_as_tuple(ids, targets, weights_by_target(targets, weights))), True
+    return IdRows(
+        _as_tuple(ids, targets, packing.weights_by_target(targets, weights))
+    ), True
 
 
 def _width_of(task: "AlbertTask", x: Any) -> Any:
@@ -260,17 +242,17 @@ def _read_dataset(
     mode: Mode,
     argument: str,
     shape: PackedShape | None,
-    columns: Columns,
+    columns: tables.Columns,
 ) -> Any:
-    if is_tf_dataset(dataset):
-        dataset = without_autotune(dataset)
+    if datasets.is_tf_dataset(dataset):
+        dataset = datasets.without_autotune(dataset)
         is_graph = task.preprocessor is None or task.preprocessor.runs_in_graph
         if is_graph and task.encodes_in_graph and shape is None:
             return _map_tf_dataset(task, dataset, mode, columns)
-        dataset = numpy_batches(dataset)
-    if not dataset_size(dataset):
+        dataset = datasets.numpy_batches(dataset)
+    if not datasets.dataset_size(dataset):
         # Empty, or of unknown size.
-        dataset = check_first(dataset, argument)
+        dataset = datasets.check_first(dataset, argument)
 
     def preprocess(element: Any) -> tuple[Any, ...]:
         x, *rest = _unpack(task, element, mode, columns)
@@ -279,17 +261,19 @@ def _read_dataset(
             return batch
         return pack_sequences(batch, shape)
 
-    return map_dataset(dataset, preprocess, shuffle, not has_ragged_outputs(task))
+    return datasets.map_dataset(
+        dataset, preprocess, shuffle, not has_ragged_outputs(task)
+    )
 
 
 def _unpack(
-    task: "AlbertTask", element: Any, mode: Mode, columns: Columns
+    task: "AlbertTask", element: Any, mode: Mode, columns: tables.Columns
 ) -> tuple[Any, Any, Any]:
     """Split an element; two texts are a pair unless the second must be the label."""
     parts: tuple[Any, Any, Any]
     if _is_batch_of_columns(task, element):
-        parts = pick_columns(task, element, columns, mode != "prediction")
-        check_targets(task, parts[0], parts[1], mode, column_names(element))
+        parts = tables.pick_columns(task, element, columns, mode != "prediction")
+        check_targets(task, parts[0], parts[1], mode, tables.column_names(element))
         return parts
     if isinstance(element, list):
         element = _read_collated(element)
@@ -298,7 +282,7 @@ def _unpack(
         return x if len(x) > 1 else x[0], None, None
     reads_raw = task.preprocessor is not None
     if len(x) > 1 and _is_batch_of_columns(task, x[0]):
-        element = (pick_columns(task, x[0], columns, False)[0], *x[1:])
+        element = (tables.pick_columns(task, x[0], columns, False)[0], *x[1:])
     elif mode == "prediction" and reads_raw and isinstance(element, tuple):
         parts = task.preprocessor.split_element(element)
         return parts
@@ -309,7 +293,7 @@ def _unpack(
 
 def _is_batch_of_columns(task: "AlbertTask", x: Any) -> bool:
     """Return whether raw `x` is a dict, a data frame or a record batch."""
-    return column_names(x) is not None and not holds_ids(task, x)
+    return tables.column_names(x) is not None and not holds_ids(task, x)
 
 
 def _read_collated(batch: list[Any]) -> Any:
@@ -325,7 +309,7 @@ def _read_collated(batch: list[Any]) -> Any:
 
 
 def _map_tf_dataset(
-    task: "AlbertTask", dataset: Any, mode: Mode, columns: Columns
+    task: "AlbertTask", dataset: Any, mode: Mode, columns: tables.Columns
 ) -> Any:
     """Preprocess in the graph; rows of ids are not changed."""
     import tensorflow as tf  # noqa: PLC0415  (a `tf.data.Dataset` was given)
@@ -366,13 +350,13 @@ def unchanged_on_error(task: "AlbertTask") -> Iterator[None]:
 
 
 def split_validation(
-    data: RawData, fraction: Any, columns_of: Any = text_columns
-) -> tuple[RawData, RawData]:
+    data: tables.RawData, fraction: Any, columns_of: Any = text_columns
+) -> tuple[tables.RawData, tables.RawData]:
     """Split examples in memory; the last ones are the validation set, as in Keras."""
     x = data.x
     given: Any = fraction
     is_fraction = isinstance(given, Real) and 0 < float(given) < 1
-    if not is_fraction or is_dataset(x):
+    if not is_fraction or datasets.is_dataset(x):
         raise ValueError(
             "`validation_split` is a fraction between 0 and 1 of data in memory. "
             f"Received: validation_split={fraction!r}, x={type(x).__name__}. Pass "
@@ -384,7 +368,7 @@ def split_validation(
     else:
         columns, _ = columns_of(x)
         count = len(columns[0])
-    check_counts(count, data.y, data.sample_weight)
+    packing.check_counts(count, data.y, data.sample_weight)
     # Of examples, while the tuple `columns` is one of columns.
     y, weights = (
         list(values) if isinstance(values, tuple) else values
@@ -397,7 +381,7 @@ def split_validation(
             "Use more data, or another fraction."
         )
 
-    def part(rows: slice) -> RawData:
+    def part(rows: slice) -> tables.RawData:
         x = _slice(columns, rows)
         x = TextBatch(x, True) if isinstance(x, tuple) else x
         y_part, weights_part = _slice(y, rows), _slice(weights, rows)

@@ -9,12 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from keras_albert.backbone.albert_backbone import AlbertBackbone, backbone_inputs
-from keras_albert.layers.heads import (
-    MASKED_LOGIT,
-    ConditionalSpanHead,
-    mask_logits,
-    span_mask,
-)
+from keras_albert.layers import heads
 from keras_albert.tasks.base.heads import output_dense
 from keras_albert.tasks.base.task import AlbertTask
 from keras_albert.tasks.inputs.preprocessed_inputs import first_outside
@@ -95,7 +90,7 @@ class AlbertQuestionAnswerer(AlbertTask, keras_hub.models.Task):
     set_by_targets = ("null_threshold",)
     encodes_in_graph = False
     uses_pooler = False
-    output_padding = MASKED_LOGIT
+    output_padding = heads.MASKED_LOGIT
 
     def __init__(
         self,
@@ -118,7 +113,7 @@ class AlbertQuestionAnswerer(AlbertTask, keras_hub.models.Task):
         self.backbone = backbone
         self.preprocessor = preprocessor
         if head == "conditional":
-            self.span_head = ConditionalSpanHead(
+            self.span_head = heads.ConditionalSpanHead(
                 dropout=dropout,
                 layer_norm_epsilon=backbone.layer_norm_epsilon,
                 dtype=backbone.dtype_policy,
@@ -146,10 +141,10 @@ class AlbertQuestionAnswerer(AlbertTask, keras_hub.models.Task):
         if self.head == "conditional":
             starts = inputs["start_positions"]
             return self.span_head(tokens, *masks, starts, training=training)
-        logits, mask = self.span_logits(tokens), span_mask(*masks)
+        logits, mask = self.span_logits(tokens), heads.span_mask(*masks)
         return {
-            "start_logits": mask_logits(logits[..., 0], mask),
-            "end_logits": mask_logits(logits[..., 1], mask),
+            "start_logits": heads.mask_logits(logits[..., 0], mask),
+            "end_logits": heads.mask_logits(logits[..., 1], mask),
         }
 
     def compile(

@@ -10,25 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from keras_albert.backbone.albert_backbone import AlbertBackbone
-from keras_albert.tasks.base.heads import (
-    NamedClasses,
-    count_classes,
-    output_dense,
-    output_dropout,
-)
+from keras_albert.tasks.base import heads
 from keras_albert.tasks.base.outputs import softmax
 from keras_albert.tasks.base.task import AlbertTask
-from keras_albert.tasks.token_classification.read_targets import (
-    encode_spans,
-    encode_tags,
-    holds_spans,
-    learn_tags,
-    read_spans,
-    read_tag_numbers,
-    read_tag_rows,
-    read_word_weights,
-    refuse_ignored,
-)
+from keras_albert.tasks.token_classification import read_targets
 from keras_albert.text.tag_schemes import (
     Scheme,
     Span,
@@ -46,7 +31,7 @@ from keras_albert.utils.environment import check_packages
 
 
 @keras.saving.register_keras_serializable(package="keras_albert")
-class AlbertTokenClassifier(NamedClasses, AlbertTask, keras_hub.models.Task):
+class AlbertTokenClassifier(heads.NamedClasses, AlbertTask, keras_hub.models.Task):
     """Tag words, and find the entities in texts.
 
     It is trained on lists of words with a tag for each word, or on raw texts with the
@@ -107,13 +92,13 @@ class AlbertTokenClassifier(NamedClasses, AlbertTask, keras_hub.models.Task):
         dropout: float = 0.1,
         **kwargs: Any,
     ) -> None:
-        num_classes = count_classes(num_classes, labels)
+        num_classes = heads.count_classes(num_classes, labels)
         check_scheme(scheme)
         # === Layers ===
         self.backbone = backbone
         self.preprocessor = preprocessor
-        self.output_dropout = output_dropout(backbone, dropout)
-        self.output_dense = output_dense(num_classes, "logits")
+        self.output_dropout = heads.output_dropout(backbone, dropout)
+        self.output_dense = heads.output_dense(num_classes, "logits")
 
         # === Functional model ===
         inputs = backbone.input
@@ -163,29 +148,35 @@ class AlbertTokenClassifier(NamedClasses, AlbertTask, keras_hub.models.Task):
             ValueError: If a tag is unknown or violates the scheme, or an entity is
                 invalid; the message names row and word.
         """
-        rows = read_tag_rows(y)
+        rows = read_targets.read_tag_rows(y)
         labels, scheme = self.labels, self.known_scheme
         if labels is None:
-            names, scheme = learn_tags(rows, self.scheme)
+            names, scheme = read_targets.learn_tags(rows, self.scheme)
             labels = self.learn_labels(names)
-        elif self.scheme == "auto" and scheme == "BIO" and not holds_spans(rows):
+        elif (
+            self.scheme == "auto"
+            and scheme == "BIO"
+            and not read_targets.holds_spans(rows)
+        ):
             # By the names of tags alone, BIO and IOB1 are alike.
-            _, scheme = learn_tags(rows, "auto")
-        if holds_spans(rows):
-            targets = encode_spans(rows, labels or self.class_names, scheme)
+            _, scheme = read_targets.learn_tags(rows, "auto")
+        if read_targets.holds_spans(rows):
+            targets = read_targets.encode_spans(
+                rows, labels or self.class_names, scheme
+            )
         else:
-            targets = encode_tags(rows, self.num_classes, labels, scheme)
+            targets = read_targets.encode_tags(rows, self.num_classes, labels, scheme)
         if self.labels is None and labels is not None:
             self.labels, self.scheme = labels, scheme
         return targets
 
     def read_weights(self, sample_weight: Any) -> Any:
         """Read and check a weight for each text, or a list of one for each word."""
-        return read_word_weights(sample_weight)
+        return read_targets.read_word_weights(sample_weight)
 
     def encode_id_targets(self, y: Any) -> npt.NDArray[np.int32]:
         """Check the tags of ids; see `read_tag_numbers`."""
-        return read_tag_numbers(y, self.num_classes)
+        return read_targets.read_tag_numbers(y, self.num_classes)
 
     @property
     def known_scheme(self) -> Scheme:
@@ -325,15 +316,15 @@ class AlbertTokenClassifier(NamedClasses, AlbertTask, keras_hub.models.Task):
             [span for span, _ in row]
             for row in self._entities(documents, probabilities)
         ]
-        if holds_spans(targets):
-            expected = read_spans(read_tag_rows(y))
+        if read_targets.holds_spans(targets):
+            expected = read_targets.read_spans(read_targets.read_tag_rows(y))
             found = [
                 [span_in_characters(span, words) for span in row]
                 for row, words in zip(found, documents.words, strict=True)
             ]
         else:
             names = self.class_names
-            refuse_ignored(targets)
+            read_targets.refuse_ignored(targets)
             expected = [tags_to_spans([names[tag] for tag in row]) for row in targets]
         return score_entities(expected, found)
 
