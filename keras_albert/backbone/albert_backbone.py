@@ -430,17 +430,9 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
         mask: Any = None,
         num_layers: int | None = None,
     ) -> dict[str, Tensor]:
-        """Run the model on its inputs.
+        """Run the model, or some of its layers, on its input dict.
 
-        Args:
-            inputs: The model's input dict. If texts share rows, also `row_tokens` and
-                `token_places`, see `PackedRows`; other keys are ignored.
-            training: bool. Whether dropout is on. Defaults to `None`.
-            mask: Not used.
-            num_layers: int. How many layers to run. Defaults to `None`, the model's.
-
-        Returns:
-            The dict of outputs.
+        Packed texts also have `row_tokens` and `token_places`; see `PackedRows`.
         """
         num_layers = self.num_layers if num_layers is None else num_layers
         is_graph = num_layers == self.encoder.num_layers

@@ -92,7 +92,10 @@ class TextSpans:
             count = min(max(1, int(len(text) / longest)), _FROM_A_TEXT)
             filled = generator.uniform(*_FILLED, min(count, rows - len(spans)))
             spans += (span(text, round(longest * each), generator) for each in filled)
-        inputs = [pack(tokenizer, spans, length) for tokenizer in self.tokenizers]
+        inputs = [
+            dict(AlbertTextEmbedderPreprocessor(tokenizer, length, length)(spans))
+            for tokenizer in self.tokenizers
+        ]
         masked: MaskedRows | None = None
         if self.is_masked:
             ids = inputs[0]["token_ids"]
@@ -194,12 +197,6 @@ def span(text: str, length: int, generator: np.random.Generator) -> str:
         space = text.rfind(" ", start, end + 1)
         end = ends[-1] if ends else space if space > start else end
     return text[start:end].strip()
-
-
-def pack(tokenizer: Any, texts: list[str], length: int) -> dict[str, Any]:
-    """Tokenize texts into rows of `length` tokens."""
-    preprocessor = AlbertTextEmbedderPreprocessor(tokenizer, length, length)
-    return dict(preprocessor(texts))
 
 
 def split_texts(texts: Sequence[str], seed: int) -> tuple[Sequence[str], Sequence[str]]:

@@ -267,11 +267,17 @@ class SharedTransformerEncoder(run_layers.AlbertLayer):
             num_layers = self.num_layers
         self.check_depth(num_layers)
         if rows is not None:
-            _refuse_packing(
-                attention_mask=attention_mask,
-                return_hidden_states=return_hidden_states,
-                return_attention_scores=return_attention_scores,
-            )
+            for name, value in {
+                "attention_mask": attention_mask is not None,
+                "return_hidden_states": return_hidden_states,
+                "return_attention_scores": return_attention_scores,
+            }.items():
+                if value:
+                    raise ValueError(
+                        f"`{name}` needs a row for each text, and the texts of this "
+                        "batch share rows. Build the preprocessor with "
+                        "pack_sequences=False."
+                    )
             padding_mask, attention_mask = None, rows.attention_mask()
         mask = merge_masks(padding_mask, attention_mask)
         seed = None
@@ -427,12 +433,3 @@ def _keep_vectors(
         return x, carried[1] + vectors
 
     return step_and_keep
-
-
-def _refuse_packing(**arguments: Any) -> None:
-    for name, value in arguments.items():
-        if value is not None and value is not False:
-            raise ValueError(
-                f"`{name}` needs a row for each text, and the texts of this batch "
-                "share rows. Build the preprocessor with pack_sequences=False."
-            )

@@ -46,6 +46,9 @@ class MaskedLMTask(AlbertTask):
         """Return the scores of tokens, `(batch, slots, vocabulary_size)`."""
         raise NotImplementedError
 
+    def default_metrics(self) -> None:
+        """Return none: unused slots must not count."""
+
     def encode_targets(self, y: Any) -> npt.NDArray[Any]:
         """Raise: targets of texts come from the texts."""
         raise ValueError(
@@ -59,18 +62,7 @@ class MaskedLMTask(AlbertTask):
         return read_positions(super().read_ids(inputs), inputs)
 
     def encode_token_targets(self, y: Any) -> npt.NDArray[Any]:
-        """Read and check the original ids at `mask_positions`.
-
-        Args:
-            y: Integers `(examples, slots)`.
-
-        Returns:
-            An array.
-
-        Raises:
-            ValueError: If they are not such integers, or outside the vocabulary; the
-                message names the row.
-        """
+        """Read and check the original ids at `mask_positions`, `(examples, slots)`."""
         targets = np.asarray(y)
         if targets.ndim != 2 or targets.dtype.kind not in "iu":
             raise ValueError(
@@ -240,9 +232,6 @@ class AlbertMaskedLM(MaskedLMTask, keras_hub.models.MaskedLM):
         """Return cross-entropy, averaged over the masked tokens of a batch."""
         return masked_lm_loss()
 
-    def default_metrics(self) -> None:
-        """Return none: unused slots must not count."""
-
     def default_weighted_metrics(self) -> list[keras.metrics.Metric]:
         """Return the accuracy on masked tokens."""
         return [TokenAccuracy()]
@@ -309,18 +298,7 @@ class AlbertPretrainer(MaskedLMTask, keras_hub.models.Task):
         return outputs["masked_lm"]
 
     def encode_id_targets(self, y: Any) -> dict[str, npt.NDArray[Any]]:
-        """Read and check the targets of both outputs.
-
-        Args:
-            y: A dict of `masked_lm`, integers `(examples, slots)`, and
-                `sentence_order`, 0 (in order) or 1 for each example.
-
-        Returns:
-            A dict of arrays.
-
-        Raises:
-            ValueError: If `y` is not such a dict, or a target is invalid.
-        """
+        """Read and check a dict of the targets of both outputs."""
         if not isinstance(y, Mapping) or set(y) != {"masked_lm", "sentence_order"}:
             given = sorted(y) if isinstance(y, Mapping) else type(y).__name__
             raise ValueError(
@@ -340,9 +318,6 @@ class AlbertPretrainer(MaskedLMTask, keras_hub.models.Task):
                 from_logits=True
             ),
         }
-
-    def default_metrics(self) -> None:
-        """Return none: unused slots must not count."""
 
     def default_weighted_metrics(self) -> dict[str, list[keras.metrics.Metric]]:
         """Return the accuracy of each output, under the output's name."""
@@ -409,8 +384,13 @@ def fill_masks(
     batch_size: int | None = None,
 ) -> list[Any]:
     """Find the most likely tokens for each mask of each text."""
-    _check_masks(task, examples)
     tokenizer = task.preprocessor.tokenizer
+    if (examples.written == 0).any():
+        mask = tokenizer.mask_token
+        raise ValueError(
+            f"Row {int(np.argmin(examples.written))} of the texts has no {mask}. Write "
+            f"{mask} where a token is to be filled in."
+        )
     padded_length = task.preprocessor.padded_length
     size = 32 if batch_size is None else batch_size
     batches = LengthBatches(examples, padded_length, size)
@@ -500,15 +480,6 @@ def _target_id(tokenizer: Any, target: Any) -> np.int32:
         f"{pieces!r}. A [MASK] stands for one token: name another word, or one of "
         "these pieces."
     )
-
-
-def _check_masks(task: AlbertTask, examples: WrittenMasks) -> None:
-    mask = task.preprocessor.tokenizer.mask_token
-    if (examples.written == 0).any():
-        raise ValueError(
-            f"Row {int(np.argmin(examples.written))} of the texts has no {mask}. Write "
-            f"{mask} where a token is to be filled in."
-        )
 
 
 def _check_nothing_lost(

@@ -33,8 +33,6 @@ class Recipe:
         >>> from keras_albert.tasks.recipes import recipe
         >>> recipe("sst-2").batch_size
         32
-        >>> recipe("sst-2").epochs(num_examples=67_349)
-        10
     """
 
     name: str

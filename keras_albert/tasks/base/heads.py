@@ -149,7 +149,8 @@ class RandomHead:
     def __init__(self, task: "AlbertTask") -> None:
         in_backbone = {id(weight) for weight in task.backbone.weights}
         self._rows = [
-            (layer.name, weight, _first_row(weight))
+            # A copy, since PyTorch would return a view.
+            (layer.name, weight, keras.ops.copy(keras.ops.stop_gradient(weight[0])))
             for layer in task.layers
             for weight in layer.trainable_weights
             if len(weight.shape) > 1 and id(weight) not in in_backbone
@@ -159,7 +160,11 @@ class RandomHead:
     def is_random(self, layer: str | None = None) -> bool:
         """Return whether the rows, or those of one layer, are as they were made."""
         rows = [row[1:] for row in self._rows if layer in (None, row[0])]
-        return bool(rows) and all(_is_same(*row) for row in rows)
+        # On JAX `fit` in another thread has the values.
+        if not rows or any(has_no_value(weight) for weight, _ in rows):
+            return False
+        to_numpy = keras.ops.convert_to_numpy
+        return all(np.array_equal(to_numpy(w[0]), to_numpy(row)) for w, row in rows)
 
     def warn(self, task: "AlbertTask", method: str, layer: str | None = None) -> None:
         """Warn, once, in a method that returns what a random head made up."""
@@ -173,15 +178,3 @@ class RandomHead:
                 "preset that was saved with the head."
             )
             warnings.warn(msg, stacklevel=3)
-
-
-def _first_row(weight: Any) -> Any:
-    # A copy, since PyTorch would return a view.
-    return keras.ops.copy(keras.ops.stop_gradient(weight[0]))
-
-
-def _is_same(weight: Any, row: Any) -> bool:
-    # On JAX `fit` in another thread has the value.
-    if has_no_value(weight):
-        return False
-    return np.array_equal(*map(keras.ops.convert_to_numpy, (weight[0], row)))

@@ -141,6 +141,9 @@ def match_metrics(
     if isinstance(metrics, list | tuple):
         return [match_metrics(part, *arguments) for part in metrics]
     metric = metrics
+    if threshold is not None and metric in ("accuracy", "acc"):
+        # Keras would choose by shape, and compare the most likely label alone.
+        return keras.metrics.BinaryAccuracy(name=metric)
     if metric in (*_SCORES, "auc"):
         metric = _named_metric(metric, num_classes, threshold)
     elif isinstance(metric, str):
@@ -328,7 +331,11 @@ class TokenAccuracy(keras.metrics.Mean):
         self, y_true: Any, y_pred: Any, sample_weight: Any = None
     ) -> Tensor:
         """Add a batch."""
-        right = _is_right(ops.convert_to_tensor(y_true), ops.convert_to_tensor(y_pred))
+        y_pred = ops.convert_to_tensor(y_pred)
+        labels = ops.cast(ops.convert_to_tensor(y_true), "int32")
+        scores = ops.take_along_axis(y_pred, ops.expand_dims(labels, -1), axis=-1)
+        is_best = ops.squeeze(scores, -1) >= ops.max(y_pred, axis=-1)
+        right = ops.cast(is_best, "float32")
         if sample_weight is not None:
             weight = ops.cast(sample_weight, "float32")
             while len(weight.shape) < len(right.shape):
@@ -341,9 +348,3 @@ class TokenAccuracy(keras.metrics.Mean):
     def get_config(self) -> dict[str, Any]:
         """Return the constructor's arguments."""
         return {"name": self.name, "dtype": self.dtype}
-
-
-def _is_right(y_true: Tensor, y_pred: Tensor) -> Tensor:
-    labels = ops.expand_dims(ops.cast(y_true, "int32"), -1)
-    scores = ops.squeeze(ops.take_along_axis(y_pred, labels, axis=-1), -1)
-    return ops.cast(scores >= ops.max(y_pred, axis=-1), "float32")

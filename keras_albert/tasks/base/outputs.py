@@ -16,7 +16,7 @@ from keras_albert.tasks.distribution.processes import spans_processes
 from keras_albert.tasks.inputs import model_input
 from keras_albert.tasks.inputs.batch_padding import num_parts, share_dataset, take_rows
 from keras_albert.tasks.inputs.batches import LengthBatches
-from keras_albert.tasks.inputs.datasets import call_and_reject_empty, num_steps
+from keras_albert.tasks.inputs.datasets import Steps, call_and_reject_empty, num_steps
 from keras_albert.tasks.inputs.tables import RawData
 from keras_albert.text.packing import TextWindows
 from keras_albert.types import FloatArray, Texts
@@ -60,7 +60,7 @@ def predict_all(
     may_pack = run_batch is None
     batches = model_input.make_batches(
         *(task, RawData(x), batch_size, "prediction"),
-        steps=model_input.Steps(steps),
+        steps=Steps(steps),
         may_pack=may_pack,
     )
     is_planned = isinstance(batches, LengthBatches)

@@ -64,6 +64,13 @@ class BatchOutputs:
                 predict.constants = TracedConstants(task)
             return predict
 
+    def cached(self, name: str, make: Callable[[], Any]) -> Any:
+        """Return what `make` returns, which is kept until the model has changed."""
+        function = self.current_function()
+        if not hasattr(function, name):
+            setattr(function, name, make())
+        return getattr(function, name)
+
 
 def _are_same(some: Sequence[Any], others: Sequence[Any]) -> bool:
     return len(some) == len(others) and all(map(operator.is_, some, others))
@@ -92,15 +99,11 @@ def _make_for_jax(task: "AlbertTask", variables: list[Any]) -> Run:
     return lambda inputs: call_with_values(compute, variables, inputs)
 
 
-def _make_for_torch(task: "AlbertTask", variables: list[Any]) -> Run:
-    del variables
-    return _TorchRun(task)
-
-
 class _TorchRun:
     """Keras' step for the first batches, then a program traced from it."""
 
-    def __init__(self, task: "AlbertTask") -> None:
+    def __init__(self, task: "AlbertTask", variables: list[Any]) -> None:
+        del variables
         self._task = task
         self._predict = task.predict_function
         self.traced = TorchExportCache(task)
@@ -135,7 +138,7 @@ class _TorchRun:
 _MAKERS = {
     "tensorflow": _make_for_tensorflow,
     "jax": _make_for_jax,
-    "torch": _make_for_torch,
+    "torch": _TorchRun,
 }
 
 

@@ -55,15 +55,7 @@ class TaskPresets(CheckpointExports, PresetMixin, _Task):
         keras.saving.save_weights(self, filepath, objects_to_skip=self._not_head())
 
     def load_task_weights(self, filepath: str | os.PathLike[str]) -> None:
-        """Load the weights of the head; see `keras_hub.models.Task`.
-
-        Args:
-            filepath: string or path. The file that `save_task_weights` wrote.
-
-        Raises:
-            ValueError: If the file contains other weights than those of this head, or
-                one of them is NaN or infinite.
-        """
+        """Load the weights of the head, after a check; see `keras_hub.models.Task`."""
         inside = {id(weight) for weight in self.backbone.weights}
         head = [weight for weight in self.weights if id(weight) not in inside]
         check_stored_weights(head, Path(filepath))

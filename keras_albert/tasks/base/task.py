@@ -22,6 +22,7 @@ from keras_albert.tasks.distribution.processes import joined, together
 from keras_albert.tasks.distribution.strategy import refuse_sharded
 from keras_albert.tasks.inputs import batch_padding, model_input
 from keras_albert.tasks.inputs.datasets import (
+    Steps,
     call_and_reject_empty,
     depends_on,
     is_dataset,
@@ -352,17 +353,13 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
                         data, validation_split, columns_of
                     )
                 option = "steps_per_epoch"
-                limit = model_input.Steps(
-                    kwargs.get(option), option, epochs=epochs - first
-                )
+                limit = Steps(kwargs.get(option), option, epochs=epochs - first)
                 batches = model_input.make_batches(
                     self, data, batch_size, "training", shuffle, limit
                 )
                 if held is not None:
                     option, argument = "validation_steps", "validation_data"
-                    limit = model_input.Steps(
-                        kwargs.get(option), option, argument, epochs - first
-                    )
+                    limit = Steps(kwargs.get(option), option, argument, epochs - first)
                     kwargs[argument] = model_input.as_dataset(
                         self, model_input.make_batches(self, held, size, steps=limit)
                     )
@@ -443,7 +440,7 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
                     self, x, y, sample_weight, Columns(text, label), batch_size
                 )
                 self.set_class_names(data.columns.class_names)
-                limit = model_input.Steps(kwargs.get("steps"))
+                limit = Steps(kwargs.get("steps"))
                 dataset = model_input.as_dataset(
                     self, model_input.make_batches(self, data, batch_size, steps=limit)
                 )

@@ -18,7 +18,8 @@ from keras_albert.tasks.base.outputs import check_nan, iterate, predict_all
 from keras_albert.tasks.base.predict_function import compile_function
 from keras_albert.tasks.base.torch_program import TorchExportCache, trace
 from keras_albert.tasks.distribution.model_state import one_thread
-from keras_albert.tasks.inputs.model_input import Steps, make_batches
+from keras_albert.tasks.inputs.datasets import Steps
+from keras_albert.tasks.inputs.model_input import make_batches
 from keras_albert.tasks.inputs.tables import Columns, read_table
 from keras_albert.types import Activation, FloatArray, Int64Array, Tensor
 from keras_albert.utils import arguments
@@ -220,10 +221,9 @@ def build_head(
 
 def current_early_exit(classifier: "EarlyExits") -> EarlyExit:
     """Return the `EarlyExit`, a new one if the model has changed."""
-    predict = classifier.batch_outputs.current_function()
-    if not hasattr(predict, "early_exit"):
-        predict.early_exit = EarlyExit(classifier)
-    early: EarlyExit = predict.early_exit
+    early: EarlyExit = classifier.batch_outputs.cached(
+        "early_exit", lambda: EarlyExit(classifier)
+    )
     return early
 
 

@@ -106,7 +106,9 @@ def explain(
     places = _text_places(ids, preprocessor.special_ids)
     masked = token_ids.copy()
     masked[0, np.concatenate(places)] = tokenizer.mask_token_id
-    run = _program(classifier)
+    run = classifier.batch_outputs.cached(
+        "gradients", lambda: compile_function(classifier, _step(classifier))
+    )
     embed = classifier.backbone.embedding
     x, base = (
         ops.convert_to_numpy(embed(row, segment_ids=ids["segment_ids"], training=False))
@@ -183,18 +185,9 @@ def _words(
     ]
 
 
-def _program(classifier: "AlbertClassifier") -> Callable[..., Any]:
-    """Return a function of embedded rows: values, and their gradients."""
-    # LoRA and `quantize` change the variables.
-    key = [id(variable) for variable in classifier.variables]
-    if classifier.gradients is None or classifier.gradients[0] != key:
-        step = compile_function(classifier, _step(classifier))
-        classifier.gradients = (key, step)
-    program: Callable[..., Any] = classifier.gradients[1]
-    return program
-
-
 def _step(classifier: "AlbertClassifier") -> Callable[..., Any]:
+    """Return a function of embedded rows: values, and their gradients."""
+
     def outputs_of(rows: Tensor, mask: Tensor) -> Tensor:
         backbone = classifier.backbone
         x = backbone.encoder(

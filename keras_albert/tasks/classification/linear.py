@@ -246,7 +246,7 @@ def _write(
     classifier.output_dense.bias.assign(bias)
     # They may have been compiled with another pooler.
     classifier.train_function = classifier.test_function = None
-    classifier.predict_function = classifier.gradients = None
+    classifier.predict_function = None
 
 
 def _results(

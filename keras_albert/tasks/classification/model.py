@@ -86,9 +86,6 @@ class AlbertClassifier(
 
     preprocessor_cls = AlbertClassifierPreprocessor
 
-    # The program of `explain`.
-    gradients: Any = None
-
     # Whether the last `fit` solved the head.
     is_solved = False
 
@@ -166,15 +163,6 @@ class AlbertClassifier(
             return "softmax" if self.returns_logits else None
         return "sigmoid" if getattr(self.loss, "from_logits", False) else None
 
-    def match_metrics(self, metrics: Any) -> Any:
-        """Let metrics by class read the outputs and targets; see `match_metrics`."""
-        if isinstance(metrics, list | tuple):
-            return [self.match_metrics(metric) for metric in metrics]
-        if self.is_multi_label and metrics in ("accuracy", "acc"):
-            # Keras would choose by shape, and compare the most likely label alone.
-            return keras.metrics.BinaryAccuracy(name=metrics)
-        return super().match_metrics(metrics)
-
     def default_loss(self) -> keras.losses.Loss:
         """Return cross-entropy for classes, squared error for scores."""
         return target_kind(self).loss(self.returns_logits)
@@ -189,20 +177,7 @@ class AlbertClassifier(
         return "int32" if target_kind(self).is_class else "float32"
 
     def encode_targets(self, y: Any) -> npt.NDArray[Any]:
-        """Encode and check targets.
-
-        Args:
-            y: One target per example: a class name or number; with several labels a
-                list of names, or zeros and ones; with a loss of probabilities, such as
-                `keras.losses.CategoricalCrossentropy` or `keras.losses.KLDivergence`,
-                a class or a probability of each class; a score.
-
-        Returns:
-            int32 class numbers `(examples,)`, or float32 `(examples, num_classes)`.
-
-        Raises:
-            ValueError: If a target is invalid; the message names its row.
-        """
+        """Return int32 class numbers, or float32 `(examples, num_classes)`."""
         kind = target_kind(self)
         labels = self.labels or self.learn_labels(kind.names(y))
         targets: npt.NDArray[Any] = kind.encode(y, self.num_classes, labels)
@@ -566,25 +541,18 @@ def describe_outputs(
         ranked = [[{"score": float(score)}] for score in outputs[:, 0]]
     else:
         scores = classifier.probabilities(outputs)
-        ranked = rank_classes(scores, classifier.class_names, top_k)
+        names = classifier.class_names
+        best = np.argsort(-scores, axis=-1, kind="stable")[:, :top_k]
+        ranked = [
+            [{"label": names[i], "score": float(row[i])} for i in order]
+            for row, order in zip(scores, best, strict=True)
+        ]
         if classifier.set_threshold is not None and top_k == 1:
-            names = np.array(classifier.class_names)
             inside = label_sets(scores, classifier.set_threshold)
             for answers, flags in zip(ranked, inside, strict=True):
-                answers[0]["set"] = names[flags].tolist()
+                answers[0]["set"] = np.array(names)[flags].tolist()
     if depths is not None:
         for answers, depth in zip(ranked, depths.tolist(), strict=True):
             for answer in answers:
                 answer["depth"] = depth
     return ranked if top_k > 1 else [answers[0] for answers in ranked]
-
-
-def rank_classes(
-    scores: FloatArray, names: Sequence[str], top_k: int
-) -> list[list[dict[str, Any]]]:
-    """Name the most likely classes of each text."""
-    best = np.argsort(-scores, axis=-1, kind="stable")[:, :top_k]
-    return [
-        [{"label": names[i], "score": float(row[i])} for i in order]
-        for row, order in zip(scores, best, strict=True)
-    ]

@@ -84,7 +84,7 @@ def _holds_names(row: Any) -> bool:
     return is_set and all(isinstance(name, str) for name in row)
 
 
-# As `loss_name` returns them.
+# Losses that take a probability of each class, as `loss_name` returns them.
 _LOSSES = {
     "binarycrossentropy",
     "binaryfocalcrossentropy",
@@ -96,11 +96,6 @@ _LOSSES = {
 }
 # How far the sum of a row may be from 1, with probabilities in float16.
 _TOLERANCE = 1e-2
-
-
-def takes_probabilities(loss: Any) -> bool:
-    """Return whether a loss takes a probability of each class."""
-    return loss_name(loss) in _LOSSES
 
 
 def encode_probabilities(
@@ -172,4 +167,4 @@ def target_kind(classifier: "AlbertClassifier") -> TargetKind:
         return _SCORE
     if classifier.is_multi_label:
         return _LABEL_SETS
-    return _PROBABILITIES if takes_probabilities(classifier.loss) else _CLASS
+    return _PROBABILITIES if loss_name(classifier.loss) in _LOSSES else _CLASS

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from itertools import chain, count
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import keras
 import numpy as np
@@ -240,30 +240,38 @@ def num_steps(dataset: Any) -> int | None:
     return None if size is None or size == math.inf else int(size)
 
 
-def check_size(dataset: Any, argument: str, steps: int | None, option: str) -> None:
-    """Check that a data set is not known to be empty or infinite."""
+class Steps(NamedTuple):
+    """How many batches are read in each epoch, and the option that limits them."""
+
+    number: int | None = None
+    option: str = "steps"
+    argument: str = "x"
+    epochs: int = 1
+
+
+def check_dataset(dataset: Any, steps: Steps) -> Any:
+    """Return a data set for each epoch, which is neither empty nor infinite."""
     size = dataset_size(dataset)
     if size == 0:
-        raise _empty(argument)
-    if size == math.inf and steps is None:
+        raise _empty(steps.argument)
+    if steps.number is not None or size not in (None, math.inf):
+        return dataset
+    if size == math.inf:
         raise ValueError(
-            f"`{argument}` is an infinite data set, and `{option}` is None. Pass "
-            f"`{option}`, or limit the data set with `.take(n)`."
+            f"`{steps.argument}` is an infinite data set, and `{steps.option}` is "
+            f"None. Pass `{steps.option}`, or limit the data set with `.take(n)`."
         )
-
-
-def read_each_epoch(dataset: Any, argument: str, steps: int | None, option: str) -> Any:
-    """Return a data set that can be read in each of several epochs."""
-    is_known = dataset_size(dataset) is not None or is_tf_dataset(dataset)
-    if is_known or steps is not None:
+    if steps.epochs == 1 or is_tf_dataset(dataset):
         return dataset
     if isinstance(dataset, Iterator):
         raise ValueError(
-            f"`{argument}` is an iterator, which can be read once, and `epochs` is "
-            f"above 1. Pass `{option}`, or what can be iterated again, such as a list "
-            "of batches or a `keras.utils.PyDataset`."
+            f"`{steps.argument}` is an iterator, which can be read once, and `epochs` "
+            f"is above 1. Pass `{steps.option}`, or what can be iterated again, such "
+            "as a list of batches or a `keras.utils.PyDataset`."
         )
-    return SizedBatches(dataset.__iter__, sum(1 for _ in dataset))
+    if not (size := sum(1 for _ in dataset)):
+        raise _empty(steps.argument)
+    return SizedBatches(dataset.__iter__, size)
 
 
 def check_first(batches: Iterable[Any], argument: str) -> Iterable[Any]:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from difflib import get_close_matches
 from numbers import Real
 from typing import Any
@@ -181,15 +182,9 @@ def encode_class_weights(
 
 
 def _class_number(key: Any, num_classes: int, names: tuple[str, ...]) -> int:
-    if key in names:
-        return names.index(key)
-    is_number = isinstance(key, Real) and not isinstance(key, bool)
-    if are_integer_names(names):
-        # As in targets.
-        if is_number and key % 1 == 0 and str(int(key)) in names:
-            return names.index(str(int(key)))
-    elif is_number and key in range(num_classes):
-        return int(key)
+    if not isinstance(key, bool | tuple):
+        with suppress(ValueError):
+            return int(encode_classes([key], num_classes, names)[0])
     known = "" if are_integer_names(names) else f"0 to {num_classes - 1}, or "
     known = f"{known}{', '.join(map(repr, names))}".removesuffix(", or ")
     msg = (

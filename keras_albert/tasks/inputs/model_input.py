@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from numbers import Real
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import keras
 import numpy as np
@@ -33,22 +33,13 @@ _SINGLE = (
 )
 
 
-class Steps(NamedTuple):
-    """How many batches are read in each epoch, and the option that limits them."""
-
-    number: int | None = None
-    option: str = "steps"
-    argument: str = "x"
-    epochs: int = 1
-
-
 def make_batches(
     task: "AlbertTask",
     data: tables.RawData,
     batch_size: int | None = None,
     mode: Mode = "evaluation",
     shuffle: bool = False,
-    steps: Steps = Steps(),  # noqa: B008  (it is immutable)
+    steps: datasets.Steps = datasets.Steps(),  # noqa: B008  (it is immutable)
     may_pack: bool = True,
 ) -> Any:
     """Return `LengthBatches` of examples, or a data set of preprocessed batches."""
@@ -67,12 +58,9 @@ def make_batches(
                 "(x, y, sample_weight). Leave out `y` and `sample_weight`, or pass "
                 "`list(x)` if it holds texts."
             )
-        limits = steps.argument, steps.number, steps.option
-        if steps.epochs > 1:
-            x = datasets.read_each_epoch(x, *limits)
-        datasets.check_size(x, *limits)
-        argument, columns = steps.argument, data.columns
-        return _read_dataset(task, x, shuffle, mode, argument, shape, columns)
+        x = datasets.check_dataset(x, steps)
+        data = data._replace(x=x)
+        return _read_dataset(task, data, mode, shuffle, steps.argument, shape)
     if hasattr(x, "pack"):
         # The task has encoded them.
         examples, batched = x, True
@@ -237,13 +225,14 @@ def _as_tuple(x: Any, y: Any, sample_weight: Any) -> Batch:
 
 def _read_dataset(
     task: "AlbertTask",
-    dataset: Any,
-    shuffle: bool,
+    data: tables.RawData,
     mode: Mode,
+    shuffle: bool,
     argument: str,
     shape: PackedShape | None,
-    columns: tables.Columns,
 ) -> Any:
+    """Return a data set of preprocessed batches, in `tf.data`'s graph if possible."""
+    dataset, columns = data.x, data.columns
     if datasets.is_tf_dataset(dataset):
         dataset = datasets.without_autotune(dataset)
         is_graph = task.preprocessor is None or task.preprocessor.runs_in_graph

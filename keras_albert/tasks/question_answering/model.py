@@ -103,7 +103,9 @@ class AlbertQuestionAnswerer(AlbertTask, keras_hub.models.Task):
         dropout: float = 0.1,
         **kwargs: Any,
     ) -> None:
-        _check_head(head)
+        if head not in ("independent", "conditional"):
+            msg = f"`head` is 'independent' or 'conditional'. Received: head={head!r}"
+            raise ValueError(msg)
         check_positive(start_n_top=start_n_top, end_n_top=end_n_top)
         check_at_most(MAX_STARTS, start_n_top=start_n_top, end_n_top=end_n_top)
         # Read by the setter of the preprocessor.
@@ -355,12 +357,6 @@ class AlbertQuestionAnswerer(AlbertTask, keras_hub.models.Task):
         return span_candidates(
             outputs, examples, max_answer_length, n_best, self.end_n_top
         )
-
-
-def _check_head(head: str) -> None:
-    if head not in ("independent", "conditional"):
-        msg = f"`head` is 'independent' or 'conditional'. Received: head={head!r}"
-        raise ValueError(msg)
 
 
 def read_start_positions(inputs: Mapping[str, Any]) -> npt.NDArray[Any] | None:

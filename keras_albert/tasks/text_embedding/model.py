@@ -216,17 +216,7 @@ class AlbertTextEmbedder(DocumentOutputs, AlbertTask, keras_hub.models.TextEmbed
         return
 
     def call(self, inputs: Any, training: bool | None = None, mask: Any = None) -> Any:
-        """Embed texts.
-
-        Args:
-            inputs: The dict of the preprocessor, of tensors `(examples, length)`, or
-                for several texts an example `(examples, texts, length)`.
-            training: bool. Whether dropout is active.
-            mask: Not used.
-
-        Returns:
-            Float tensor `(examples, width)`, or `(examples, texts, width)`.
-        """
+        """Embed ids, `(examples, length)` or `(examples, texts, length)`."""
         shape = inputs["token_ids"].shape
         if len(shape) == 2:
             return super().call(inputs, training=training)
@@ -396,17 +386,7 @@ class AlbertTextEmbedder(DocumentOutputs, AlbertTask, keras_hub.models.TextEmbed
         objectives.check_examples(ids["token_ids"], self.objective)
 
     def encode_targets(self, y: Any) -> FloatArray:
-        """Encode and check similarities.
-
-        Args:
-            y: A number from -1 to 1 for each pair.
-
-        Returns:
-            float32 array `(pairs, 1)`.
-
-        Raises:
-            ValueError: If one is invalid, with its row; or if the objective takes none.
-        """
+        """Return similarities, from -1 to 1, as a float32 array `(pairs, 1)`."""
         if self.is_self_supervised:
             raise ValueError(
                 "The contrastive objective takes pairs without similarities. Leave "

@@ -134,20 +134,7 @@ class AlbertTokenClassifier(heads.NamedClasses, AlbertTask, keras_hub.models.Tas
         return "int32"
 
     def encode_targets(self, y: Any) -> Any:
-        """Encode and check tags or entities.
-
-        Args:
-            y: For each text the tags of its words, names or numbers, and -100 or `None`
-                for a word that does not count; or for raw texts its entities, a list of
-                dicts of `start`, `end` and `label`.
-
-        Returns:
-            For each text an int32 array, or `SpanTags`.
-
-        Raises:
-            ValueError: If a tag is unknown or violates the scheme, or an entity is
-                invalid; the message names row and word.
-        """
+        """Return an int32 array for the tags of each text, or its `SpanTags`."""
         rows = read_targets.read_tag_rows(y)
         labels, scheme = self.labels, self.known_scheme
         if labels is None:

@@ -7,7 +7,7 @@ import pytest
 from keras_albert import AlbertClassifier
 from tests.one_backend import on_one_backend_except
 
-pytestmark = on_one_backend_except("test_exits_learn_probabilities")
+pytestmark = on_one_backend_except("test_classes_are_probabilities_of_one")
 
 TEXTS = ["lamps bread lamps", "rain storm rain", "books and letters"] * 6
 NAMES = ["light", "wet", "both"] * 6
