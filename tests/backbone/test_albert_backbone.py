@@ -1,7 +1,6 @@
 import json
 
 import keras
-import keras_hub
 import numpy as np
 import pytest
 
@@ -92,18 +91,6 @@ def test_a_sequence_that_is_too_long_is_refused(backbone):
         backbone(ragged_inputs(length=25))
 
 
-def test_a_preset_gives_the_model_back(backbone, tmp_path):
-    backbone.save_to_preset(tmp_path)
-    reloaded = AlbertBackbone.from_preset(tmp_path)
-    assert reloaded.pretrained
-    assert not backbone.pretrained
-    _assert_same(backbone, reloaded)
-    # KerasHub's `from_preset` returns this class as well.
-    theirs = keras_hub.models.Backbone.from_preset(str(tmp_path))
-    assert type(theirs) is AlbertBackbone
-    _assert_same(backbone, theirs)
-
-
 def test_adapters_are_saved_with_their_depth(tmp_path):
     backbone = add_noise(AlbertBackbone(**SMALL, adapter_rank=2))
     backbone.save_to_preset(tmp_path)
@@ -119,31 +106,6 @@ def test_adapters_are_saved_with_their_depth(tmp_path):
     backbone.enable_lora(2)
     assert all(w.name.startswith("lora_") for w in backbone.trainable_weights)
     _assert_same(backbone, reloaded)
-
-
-@pytest.mark.filterwarnings("ignore:Layer .* does not have a `quantize` method")
-def test_int8_before_the_first_use_and_after_saved_and_loaded(tmp_path):
-    arguments = SMALL | {"num_groups": 1, "adapter_rank": 2}
-    backbone, fresh = (add_noise(AlbertBackbone(**arguments), 0.05) for _ in "ab")
-    exact = to_numpy(backbone(INPUTS))
-    for each in (backbone, fresh):
-        each.quantize("int8")
-    _assert_same(backbone, fresh)
-    for name, rounded in to_numpy(backbone(INPUTS)).items():
-        difference = np.abs(rounded - exact[name]).max()
-        assert 0 < difference < 0.1 * np.abs(exact[name]).max()
-
-    backbone.save_to_preset(tmp_path)
-    backbone.save(tmp_path / "backbone.keras")
-    for reloaded in (
-        AlbertBackbone.from_preset(tmp_path),
-        keras.saving.load_model(tmp_path / "backbone.keras"),
-    ):
-        assert [w.dtype for w in reloaded.weights] == [
-            w.dtype for w in backbone.weights
-        ]
-        assert "int8" in {weight.dtype for weight in reloaded.weights}
-        _assert_same(backbone, reloaded)
 
 
 @pytest.mark.filterwarnings("ignore:Layer .* does not have a `quantize` method")

@@ -59,15 +59,6 @@ def test_rows_of_padding_are_finite(dtype):
         assert np.isfinite(to_numpy(keras.ops.cast(output, "float32"))).all()
 
 
-@pytest.mark.skipif(keras.config.backend() != "torch", reason="of PyTorch alone")
-def test_attention_in_double_precision():
-    values, mask = heads("float64"), keras.ops.convert_to_tensor(MASK)
-    found = attend_fused(*values, mask)
-    assert keras.backend.standardize_dtype(found.dtype) == "float64"
-    expected = attend_fused(*heads(), mask)
-    np.testing.assert_allclose(to_numpy(found), to_numpy(expected), atol=1e-6)
-
-
 @pytest.mark.skipif(keras.config.backend() != "jax", reason="of JAX' kernel alone")
 def test_kernel_of_gpus_takes_the_mask(monkeypatch):
     """Lower for a GPU that is not there; cuDNN would be asked for its version."""

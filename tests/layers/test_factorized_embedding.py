@@ -4,7 +4,7 @@ import pytest
 
 from keras_albert.layers import FactorizedEmbedding
 from tests.compiled import to_numpy
-from tests.layers.layer_checks import check_layer, check_saving, check_training
+from tests.layers.layer_checks import check_layer
 
 ARGUMENTS = {
     "vocabulary_size": 30,
@@ -20,14 +20,6 @@ IDS = np.array([[2, 7, 9, 3, 0], [2, 5, 3, 0, 0]], "int32")
 
 def test_layer_checks():
     check_layer(FactorizedEmbedding, ARGUMENTS, IDS, (2, 5, 8))
-
-
-def test_saving(tmp_path):
-    check_saving(FactorizedEmbedding, ARGUMENTS | {"dropout": 0.1}, IDS, tmp_path)
-
-
-def test_training():
-    check_training(FactorizedEmbedding, ARGUMENTS | {"dropout": 0.1}, IDS)
 
 
 def test_output_is_the_projected_norm_of_the_sum():

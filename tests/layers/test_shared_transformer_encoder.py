@@ -243,36 +243,6 @@ def test_invalid_depths_raise(arguments, message):
         SharedTransformerEncoder(**(ARGUMENTS | arguments))
 
 
-@pytest.mark.parametrize("unroll", [True, False])
-def test_vectors_of_each_layer(unroll):
-    encoder = _encoder(unroll=unroll, adapter_rank=2)
-    _, hidden_states = encoder(X, padding_mask=PADDING, return_hidden_states=True)
-    output, vectors = encoder(
-        X, padding_mask=PADDING, pool_each_layer=lambda x: x[:, 2]
-    )
-    expected = np.stack([to_numpy(x)[:, 2] for x in hidden_states[1:]], axis=1)
-    np.testing.assert_allclose(to_numpy(vectors), expected, atol=1e-5)
-    np.testing.assert_allclose(to_numpy(output), to_numpy(hidden_states[-1]), atol=1e-5)
-
-
-def test_first_tokens():
-    encoder = _encoder()
-    output, first = encoder(X, padding_mask=PADDING, return_cls=True)
-    np.testing.assert_array_equal(to_numpy(first), to_numpy(output)[:, 0])
-    spec = keras.KerasTensor((None, *X.shape[1:]))
-    specs = encoder(spec, return_cls=True)
-    assert [each.shape for each in specs] == [spec.shape, (None, X.shape[-1])]
-
-
-def test_one_virtual_layer_at_a_time():
-    encoder = _encoder(adapter_rank=2)
-    x = ops.convert_to_tensor(X)
-    for layer in range(4):
-        x = encoder.run_virtual_layer(x, PADDING, layer)
-    expected = encoder(X, padding_mask=PADDING)
-    np.testing.assert_allclose(to_numpy(x), to_numpy(expected), atol=1e-5)
-
-
 def _merged(encoder, layers):
     """An encoder of blocks with the weights of the given layers of another one."""
     own = _encoder(num_layers=len(layers), num_groups=len(layers))

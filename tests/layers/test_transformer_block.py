@@ -5,7 +5,7 @@ import pytest
 from keras_albert.layers import TransformerBlock
 from keras_albert.layers.randomness import StepSeed
 from tests.compiled import to_numpy
-from tests.layers.layer_checks import check_layer, check_saving, check_training
+from tests.layers.layer_checks import check_layer
 
 ARGUMENTS = {
     "num_heads": 2,
@@ -19,14 +19,6 @@ X = np.random.default_rng(0).normal(size=(2, 5, 8)).astype("float32")
 
 def test_layer_checks():
     check_layer(TransformerBlock, ARGUMENTS, X, (2, 5, 8))
-
-
-def test_saving(tmp_path):
-    check_saving(TransformerBlock, ARGUMENTS, X, tmp_path)
-
-
-def test_training():
-    check_training(TransformerBlock, ARGUMENTS | {"activation": "gelu_new"}, X)
 
 
 def test_activation_function_round_trips_in_config():

@@ -85,21 +85,6 @@ def test_a_run_goes_on_with_the_other_optimizer(first):
     assert_equal(trained(going_on, range(3, STEPS), weights), whole)
 
 
-def test_it_is_saved_with_a_model(tmp_path):
-    inputs = keras.Input((3,))
-    model = keras.Model(inputs, keras.layers.Dense(2)(inputs))
-    model.compile(AdamW(0.02, weight_decay=0.3), "mse")
-    rng = np.random.default_rng(0)
-    x, y = rng.normal(size=(8, 3)), rng.normal(size=(8, 2))
-    model.fit(x, y, epochs=2, verbose=0)
-    model.save(tmp_path / "model.keras")
-    again = keras.saving.load_model(tmp_path / "model.keras")
-    assert type(again.optimizer) is AdamW
-    for each in (model, again):
-        each.fit(x, y, epochs=2, verbose=0, shuffle=False)
-    assert_equal(again.get_weights(), model.get_weights())
-
-
 @on_torch
 @pytest.mark.parametrize("which", ["gradient", "variable"])
 def test_memory_that_does_not_lie_in_order_is_read_rightly(which):

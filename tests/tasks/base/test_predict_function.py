@@ -12,7 +12,6 @@ from keras_albert.tasks.base.outputs import mask_outputs
 from keras_albert.tasks.inputs.model_input import preprocess_batch
 from tests.one_backend import on_one_backend_except
 from tests.tasks.every_task import CLASSES, cases
-from tests.tasks.small_models import small_backbone
 
 pytestmark = on_one_backend_except(
     "test_outputs_are_those_of_keras[classifier]",
@@ -70,27 +69,6 @@ def test_outputs_are_those_of_keras(name, make_classifier, toy_proto, toy):
         )
     if BACKEND == "torch":
         assert all(programs(task).values())
-
-
-@pytest.mark.usefixtures("traced_early")
-@pytest.mark.skipif(BACKEND != "torch", reason="of PyTorch alone")
-def test_traced_adapters_follow_their_variables(make_classifier):
-    preprocessor = make_classifier().preprocessor
-    backbone = small_backbone(adapter_rank=2)
-    task = AlbertClassifier(backbone, num_classes=2, preprocessor=preprocessor)
-    for _ in range(3):
-        before = task.classify("rain")
-    (program,) = programs(task).values()
-    # Each layer reads its own part of the memory of the variables.
-    for number, variable in enumerate(backbone.encoder.adapters.variables):
-        values = np.random.default_rng(number).normal(0, 0.5, variable.shape)
-        variable.assign(values)
-    after = task.classify("rain")
-    assert list(programs(task).values()) == [program]
-    assert after != before
-    found = task.predict(["rain"], verbose=0)
-    eager = keras.Model.predict_on_batch(task, preprocessor(["rain"]))
-    np.testing.assert_allclose(found, eager, atol=1e-5)
 
 
 @pytest.mark.usefixtures("traced_early")

@@ -228,14 +228,6 @@ def test_new_weights_and_lora_count_at_once(make, toy):
         before = after
 
 
-def test_int8(make, toy):
-    classifier = scale(make())
-    exact = classifier.predict(toy[0][:8], patience=4, verbose=0)
-    classifier.quantize("int8")
-    found = classifier.predict(toy[0][:8], patience=4, verbose=0)
-    assert 0 < np.abs(found - exact).max() < 0.2 * np.abs(exact).max()
-
-
 def test_preset_at_another_depth(make, toy, tmp_path):
     classifier = scale(make())
     texts = toy[0][:8]

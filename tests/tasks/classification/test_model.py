@@ -20,19 +20,6 @@ def test_learns_a_separable_problem(trained, toy):
     assert [answer["label"] for answer in answers] == ["good", "bad"]
 
 
-def test_predictions_stand_in_the_order_of_the_texts(trained, toy):
-    texts = toy[0][:40]
-    together = trained.predict(texts, verbose=0)
-    assert together.shape == (40, 2)
-    assert together.dtype == np.float32
-    one_by_one = [trained.predict([text], verbose=0)[0] for text in texts[:6]]
-    np.testing.assert_allclose(together[:6], one_by_one, atol=1e-5)
-    backwards = trained.predict(texts[::-1], batch_size=7, verbose=0)
-    np.testing.assert_allclose(together[::-1], backwards, atol=1e-5)
-    ids = trained.preprocessor(texts)
-    np.testing.assert_allclose(together, trained.predict(ids, verbose=0), atol=1e-5)
-
-
 def test_the_order_of_a_pair_matters(make_classifier):
     classifier = make_classifier()
     # Larger than they start, or all texts look much alike.

@@ -18,7 +18,6 @@ pytestmark = [
         "test_ids_and_pairs_in_tf_data",
         "TestBadData::test_labels_in_tf_data",
         "TestBadData::test_targets_are_missed",
-        "TestBadData::test_targets_are_missed_in_tf_data",
         "test_an_error_in_the_middle_leaves_the_model_whole[1]",
         "TestNoBatches::test_is_refused[fit-filter]",
         "TestNoBatches::test_is_refused[evaluate-filter]",
@@ -162,17 +161,6 @@ def test_a_stream_is_read_in_each_epoch(learner, data):
     assert int(learner.optimizer.iterations) == steps + 12
 
 
-def test_fits_on_a_generator_with_weights(make_classifier, data):
-    classifier = make_classifier()
-    classifier.compile(keras.optimizers.SGD(0.1, weight_decay=None))
-    before = [w.copy() for w in classifier.get_weights()]
-    zeros = [0.0] * COUNT
-    classifier.fit(batches_of(*data, zeros), verbose=0)
-    assert all(map(np.array_equal, before, classifier.get_weights()))
-    classifier.fit(batches_of(*data), verbose=0)
-    assert not all(map(np.array_equal, before, classifier.get_weights()))
-
-
 @pytest.mark.parametrize("shuffle", [True, False])
 def test_a_py_dataset_is_shuffled_if_asked(make_classifier, data, shuffle):
     keras.utils.set_random_seed(1)
@@ -233,10 +221,6 @@ class TestBadData:
             trained.fit((batch[0] for batch in batches_of(data[0])), verbose=0)
         with pytest.raises(ValueError, match="has its own targets"):
             trained.fit(Indexed(*data), data[1])
-
-    def test_targets_are_missed_in_tf_data(self, trained, data):
-        with pytest.raises(ValueError, match="A loss needs targets"):
-            trained.fit(as_tf_data(data[0]).map(lambda text: text), verbose=0)
 
 
 @pytest.mark.parametrize("good_batches", [0, 1])
@@ -321,16 +305,6 @@ class TestNoEnd:
             getattr(learner, method)(endless, verbose=0)
         getattr(learner, method)(endless, **{option: 2}, verbose=0)
         getattr(learner, method)(endless.take(2), verbose=0)
-
-    def test_what_is_held_out(self, learner, data):
-        held_out = as_tf_data(*data).repeat()
-        message = "`validation_data` is an infinite data set, and `validation_st"
-        with pytest.raises(ValueError, match=message):
-            learner.fit(*data, validation_data=held_out, verbose=0)
-        history = learner.fit(
-            *data, validation_data=held_out, validation_steps=2, verbose=0
-        )
-        assert "val_loss" in history.history
 
 
 class TestBytes:

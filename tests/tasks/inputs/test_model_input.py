@@ -29,7 +29,6 @@ pytestmark = [
         "test_data_sets_are_read_as_lists_are[tf_data-masked_lm]",
         "test_data_sets_are_read_as_lists_are[data_loader-pretrainer]",
         "test_single_batches_are_read_as_lists_are[pretrainer]",
-        "test_validation_data_is_evaluated_on[tf_data-pretrainer]",
         "test_slots_differ_from_batch_to_batch",
     ),
 ]
@@ -74,20 +73,6 @@ def test_single_batches_are_read_as_lists_are(tasks, name):
     assert_close(task.predict_on_batch(x), task.predict(x, verbose=0))
     assert_close(task.test_on_batch(x), task.evaluate(x, verbose=0))
     assert_close(task.test_on_batch(x), task.test_on_batch(x))
-
-
-@pytest.mark.parametrize("name", ["masked_lm", "pretrainer"])
-@pytest.mark.parametrize("form", ["py_dataset", "tf_data"])
-def test_validation_data_is_evaluated_on(toy_proto, name, form):
-    make = {"masked_lm": make_masked_lm, "pretrainer": make_pretrainer}[name]
-    task = make(toy_proto, sequence_length=32)
-    columns = (TEXTS,) if name == "masked_lm" else PAIRS
-    data = FORMS[form]
-    history = task.fit(
-        data(*columns), validation_data=data(*columns), epochs=2, verbose=0
-    ).history
-    expected = task.evaluate(data(*columns), verbose=0, return_dict=True)
-    assert history["val_loss"][1] == pytest.approx(expected["loss"], abs=1e-5)
 
 
 def test_evaluation_does_not_depend_on_the_batches(tasks):

@@ -11,7 +11,6 @@ from tests.tasks.masked_lm.masked_lm_models import make_masked_lm
 pytestmark = on_one_backend_except(
     "TestTraining::test_the_loss_is_the_mean_over_masked_tokens",
     "TestTraining::test_all_or_nothing_is_masked[0.0]",
-    "test_scores_are_float32_in_half_precision",
 )
 
 
@@ -87,17 +86,3 @@ class TestTraining:
             masked_lm.evaluate(x, y + 90, sample_weight=weights, verbose=0)
         with pytest.raises(ValueError, match="integers"):
             masked_lm.evaluate(x, y[:, 0], verbose=0)
-
-
-def test_scores_are_float32_in_half_precision(toy_proto):
-    masked_lm = make_masked_lm(toy_proto, dtype="mixed_bfloat16")
-    x = masked_lm.preprocessor.encode_for("prediction", ["a [MASK]"])[0]
-    (inputs,) = x.pack(np.array([0]), 16)
-    assert to_numpy(masked_lm(inputs)).dtype == "float32"
-    assert masked_lm.output.dtype == "float32"
-
-
-def test_predict_gives_one_row_a_mask(masked_lm):
-    texts = ["a [MASK]", "[MASK] [MASK] the [MASK]", "sea"]
-    assert masked_lm.predict(texts, verbose=0).shape == (3, 4, 40)
-    assert masked_lm.predict(["a [MASK]"], verbose=0).shape == (1, 1, 40)

@@ -13,7 +13,6 @@ pytestmark = on_one_backend_except(
     "test_pooling_is_that_of_torch",
     "TestInverseFrequency::test_weighs_tokens",
     "TestInverseFrequency::test_weights_of_tokens_are_not_trained",
-    "TestCosine::test_weights_count",
     "TestContrastive::test_the_loss_is_cross_entropy_over_the_batch",
     "TestContrastive::test_what_pairs_share_is_no_negative",
     "TestHardNegatives::test_of_a_data_set",
@@ -216,13 +215,6 @@ class TestWidths:
 
 
 class TestCosine:
-    def test_weights_count(self, embedder):
-        x, y = toy_pairs(4)
-        weights = [1.0, 0.0, 2.0, 0.0]
-        loss, *_ = embedder.evaluate(x, y, sample_weight=weights, verbose=0)
-        errors = (cosines(embedder.embed(x)) - y) ** 2
-        assert loss == pytest.approx(np.sum(errors * weights) / 4, abs=1e-4)
-
     @pytest.mark.parametrize(
         ("x", "y", "message"),
         [
@@ -281,15 +273,6 @@ class TestContrastive:
         expected = np.log(np.exp(scores).sum(1)) - np.diag(scores)
         loss, _ = model.evaluate(same, verbose=0)
         assert loss == pytest.approx(expected.mean(), abs=1e-3)
-
-    def test_weights_of_ids_count(self, toy_proto):
-        model = self.make(toy_proto)
-        ids = model.preprocessor((["rain", "bread", "lamps"], ["storm", "hill", "sea"]))
-        plain, weighted = (
-            model.evaluate(ids, sample_weight=weights, verbose=0)[0]
-            for weights in (None, [2.0, 2.0, 2.0])
-        )
-        assert weighted == pytest.approx(2 * plain, rel=1e-4)
 
     def test_says_what_is_wrong(self, toy_proto):
         model = self.make(toy_proto)

@@ -97,23 +97,6 @@ class TestSentenceTransformers:
         assert found == pytest.approx(expected, abs=1e-6)
         assert found != pytest.approx(loss_of(scores_of(vectors)), abs=1e-2)
 
-    def test_several_widths(self, theirs, toy_proto, monkeypatch):
-        import torch
-
-        model = small_embedder(
-            toy_proto, objective="contrastive", matryoshka_dims=[32, 8, 4]
-        )
-        fill_weights(model)
-        x = (["rain", "bread", "lamps"], ["storm", "the hill", "sea"])
-        vectors = model.embed(x)
-        inner = theirs.MultipleNegativesRankingLoss(None)
-        expected = 0.0
-        for dim in (32, 8, 4):
-            columns = [torch.from_numpy(vectors[:, n, :dim].copy()) for n in (0, 1)]
-            expected += float(inner.compute_loss_from_embeddings(columns, None)) / 3
-        loss, _ = model.evaluate(x, verbose=0)
-        assert loss == pytest.approx(expected, abs=1e-6 * max(1, expected))
-
     def test_similarities(self, theirs):
         import torch
 

@@ -4,7 +4,6 @@ import keras
 import numpy as np
 import pytest
 
-from keras_albert import AlbertTokenClassifier
 from tests.one_backend import on_one_backend_except
 from tests.tasks.small_models import small_tagger
 
@@ -200,14 +199,3 @@ def test_targets_that_cannot_be(tagger, words, tags, message):
 def test_too_few_names(make):
     with pytest.raises(ValueError, match=r"2 names .* the model has 3 classes"):
         make().fit([["a", "the"]], [["B-a", "O"]], verbose=0)
-
-
-def test_a_new_head_on_a_preset(tagger, make, tmp_path):
-    tagger.save_to_preset(tmp_path / "preset")
-    loaded = AlbertTokenClassifier.from_preset(tmp_path / "preset", labels=["x", "O"])
-    assert loaded.predict(WORDS, verbose=0).shape == (3, 16, 2)
-    kept = AlbertTokenClassifier.from_preset(tmp_path / "preset")
-    assert (kept.labels, kept.scheme) == (tagger.labels, tagger.scheme)
-    np.testing.assert_allclose(
-        kept.predict_words(WORDS)[0], tagger.predict_words(WORDS)[0], atol=1e-5
-    )
