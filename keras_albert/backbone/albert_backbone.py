@@ -89,7 +89,7 @@ def architecture(size: str, version: int = 2) -> dict[str, Any]:
 
 POOLER_INPUTS = ("cls", "mean")
 
-# The names of vectors, which can be trained beside LoRA, and are not decayed.
+# The names of vectors, which can be trained with LoRA, and are not decayed.
 VECTORS = ("bias", "gamma", "beta")
 
 
@@ -101,9 +101,8 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
     `padding_mask` (each int32 `(batch, length)`, any length up to
     `max_sequence_length`) to a dict of `sequence_output`
     `(batch, length, hidden_dim)` and `pooled_output` `(batch, hidden_dim)`. With
-    the same weights, its outputs equal those of KerasHub's and transformers' ALBERT;
-    with `embedding_dim` equal to `hidden_dim` and `num_groups` to `num_layers`, those
-    of a BERT.
+    the same weights, it equals KerasHub's and transformers' ALBERT; with
+    `embedding_dim` equal to `hidden_dim` and `num_groups` to `num_layers`, a BERT.
     Source: [Lan et al., 2020](https://arxiv.org/abs/1909.11942).
 
     Args:
@@ -127,13 +126,12 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
         layer_norm_epsilon: float. Defaults to `1e-12`.
         use_embedding_projection: bool or `None`. The `use_projection` of
             `FactorizedEmbedding`. Defaults to `None`.
-        pooler_input: string. The vector that the pooler maps to `pooled_output`:
-            `"cls"`, that of `[CLS]`, as in published checkpoints; or
-            `"mean"`, that of all tokens, which is better after pretraining on masked
-            tokens alone. Defaults to `"cls"`.
-        pooler_activation: string. That of the pooler: `"tanh"`, as in ALBERT and
-            BERT; ELECTRA's classifiers have `"gelu"`, DistilBERT's `"relu"`. Defaults
-            to `"tanh"`.
+        pooler_input: string. What the pooler maps to `pooled_output`: `"cls"`, the
+            vector of `[CLS]`, as in published checkpoints; or `"mean"`, of all tokens,
+            which is better after pretraining on masked tokens alone. Defaults to
+            `"cls"`.
+        pooler_activation: string. The pooler's: `"tanh"` in ALBERT and BERT, `"gelu"`
+            in ELECTRA's classifiers, `"relu"` in DistilBERT's. Defaults to `"tanh"`.
         remat: bool. Whether to recompute each layer in the backward pass: less memory,
             about a third more work. Defaults to `False`.
         unroll: bool or `None`. See `SharedTransformerEncoder`. Defaults to `None`.
@@ -216,7 +214,6 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
                 f"`pooler_input` must be one of {POOLER_INPUTS}. Received: "
                 f"pooler_input={pooler_input!r}"
             )
-        # === Layers ===
         seeds = derive_seeds(seed, 3)
         self.embedding = FactorizedEmbedding(
             vocabulary_size=vocabulary_size,
@@ -258,7 +255,6 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
         self.pooler_reads = PoolerInput(pooler_input, dtype=dtype, name="pooler_reads")
         self.pooler_activation = pooler_activation
 
-        # === Functional model ===
         inputs = {
             name: keras.Input(shape=(None,), dtype="int32", name=name)
             for name in ("token_ids", "segment_ids", "padding_mask")
@@ -268,7 +264,6 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
             super().__init__(inputs=inputs, outputs=outputs, dtype=dtype, **kwargs)
         keras_internals.register_parameters(self)
 
-        # === Config ===
         self.vocabulary_size = vocabulary_size
         self.num_layers = num_layers
         self.num_heads = num_heads

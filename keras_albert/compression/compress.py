@@ -53,8 +53,8 @@ class TokenMeans:
 
     # A piece that both have keeps its values. Any other has the mean of the pieces that
     # the old vocabulary splits its text into; where it stands inside a word, the first
-    # of them does as well. Special tokens have those of their role, and a piece without
-    # text the mean of all.
+    # of them does as well. A special token has the values of its role, and a piece
+    # without text the mean of all.
 
     def __init__(self, new: Vocabulary, old: Vocabulary) -> None:
         begins, texts = old.begins_word, [text.strip(" ") for text in old.texts]
@@ -188,9 +188,9 @@ def compress(
     whose embeddings are as wide as its layers. This function turns both down: a group
     starts as the last of its trained layers, embeddings as the principal directions of
     the trained ones. With `adapter_rank` each layer adds to its group what comes
-    closest to its own weights; nothing is lost if the rank is that of the matrices. The
-    result keeps a good part of what the model learned, and needs some training: distill
-    it, or fine-tune it. `model` is not changed.
+    closest to its own weights; at full rank nothing is lost. The result keeps a good
+    part of what the model learned, and needs some training: distill it, or fine-tune
+    it. `model` is not changed.
 
     Source: [Bae et al., 2025](https://arxiv.org/abs/2410.20672). Of all-MiniLM-L6-v2 in
     three groups, without training, the last layers keep a Spearman correlation of 0.734
@@ -200,18 +200,17 @@ def compress(
         model: `AlbertBackbone` or a task: ALBERT, or BERT or ELECTRA in these classes.
         num_groups: int. Groups of layers that share weights; must divide the number of
             layers. Defaults to `None`, the groups of `model`.
-        embedding_dim: int. The width of the embeddings, at most that of `model`.
-            Defaults to `None`, the width of `model`.
-        num_layers: int. The number of layers, at most that of `model`, whose layers are
-            taken at equal distances, the first and the last among them. Defaults to
-            `None`, all.
+        embedding_dim: int. The width of the embeddings, not above the model's.
+            Defaults to `None`, the model's.
+        num_layers: int. How many of the model's layers to take, at equal distances, the
+            first and the last among them. Defaults to `None`, all.
         adapter_rank: int. The rank of what each layer adds to the matrices of its
             group: the closest product of two narrow matrices, by SVD. Vectors are added
             whole. `0` is none. Defaults to `None`, the rank of `model`.
         vocabulary: The vocabulary of the result: `AlbertTokenizer`, a preprocessor with
             one, or the path of a vocabulary or a preset. A piece that `model` does not
             have starts as the mean of the pieces that `model` splits its text into.
-            Defaults to `None`, that of `model`.
+            Defaults to `None`, the model's.
         token_counts: Array `(vocabulary_size,)`. How often each token of the result
             occurs in typical texts, so that frequent tokens are reproduced better.
             Defaults to `None`, which weighs all tokens alike.
@@ -224,10 +223,10 @@ def compress(
 
     Raises:
         TypeError: If `model` is neither a backbone nor a task, or `vocabulary` is none.
-        ValueError: If a number is above that of `model`, or below 1; if `num_groups`
-            does not divide the layers; if `token_counts` does not fit the vocabulary;
-            if `vocabulary` is damaged, or `model` has none to start from;
-            if `model` is quantized, or has LoRA weights.
+        ValueError: If a number is above the model's, or below 1; if `num_groups` does
+            not divide the layers; if `token_counts` does not fit the vocabulary; if
+            `vocabulary` is damaged, or `model` has none to start from; or if `model` is
+            quantized, or has LoRA weights.
 
     Example:
         >>> from keras_albert import AlbertBackbone, compress

@@ -38,8 +38,8 @@ from keras_albert.types import Batch
 from keras_albert.utils.arguments import check_at_least, check_positive
 from keras_albert.utils.keras_internals import all_layers, outputs_of_layer
 
-# How much each error counts. Those of hidden states and vectors lie between 0 and 1,
-# those of cosines are far smaller, and a new masked LM head begins with 10.
+# How much each error counts. Hidden states and vectors have errors between 0 and 1,
+# cosines far smaller ones, and a new masked LM head begins with 10.
 LOSS_WEIGHTS = {
     "hidden": 1.0,
     "vector": 5.0,

@@ -278,7 +278,7 @@ class ConditionalSpanHead(run_layers.AlbertLayer):
     unknown, and the most likely starts are used instead: -1 in column k of
     `start_positions` is the k-th most likely start of the row, counted from 0.
 
-    Source: the head of google-research/albert for SQuAD v2, which is that of
+    Source: google-research/albert's head for SQuAD v2, from
     [Yang et al., 2019](https://arxiv.org/abs/1906.08237).
 
     Args:

@@ -1,6 +1,6 @@
 """Running a layer inside another one, and one step many times.
 
-On PyTorch, products with matrices may be oneDNN's, which PyTorch has beside MKL.
+On PyTorch, oneDNN instead of MKL may multiply matrices.
 """
 
 import functools
@@ -93,8 +93,8 @@ class AlbertLayer(keras.layers.Layer):
 def run_layer(layer: keras.layers.Layer, x: Tensor, **kwargs: Any) -> Any:
     """Run an inner layer on inputs of its compute dtype, without Keras' `__call__`."""
     # Its overhead of 0.1 to 0.3 ms is half of the time of a few tokens on PyTorch. On
-    # TensorFlow and JAX a product is that of two matrices, with its gradient: XLA
-    # cannot read that of Keras' `tensordot` in a loop, or transposes a copy for it.
+    # TensorFlow and JAX two matrices are multiplied, also in the gradient: in a loop
+    # XLA cannot read Keras' `tensordot`, or transposes a copy for it.
     if layer.quantization_mode is not None:
         return layer(x, **kwargs)
     backend = keras.config.backend()
@@ -154,7 +154,7 @@ def _tensorflow_product(x: Tensor, kernel: Any) -> Tensor:
             rows = by_row(upstream)
             of_x = tf.matmul(rows, kernel, transpose_b=True)
             of_kernel = tf.matmul(by_row(x), rows, transpose_a=True)
-            # A shape that XLA knows: that of a tensor, and of no step before.
+            # XLA knows the shape of a tensor, but not of a step before.
             return tf.reshape(of_x, tf.shape(x)), of_kernel
 
         shape = tf.concat([tf.shape(x)[:-1], [kernel.shape[-1]]], 0)

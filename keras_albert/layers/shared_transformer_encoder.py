@@ -30,9 +30,7 @@ class SharedTransformerEncoder(run_layers.AlbertLayer):
 
     `num_layers` virtual layers are divided among `num_groups` groups; each group
     contains `num_inner_repetitions` blocks with separate weights. Virtual layer `i`
-    runs group `i * num_groups // num_layers`, in integers: the float formulas of the
-    reference and of transformers differ from each other for some depths, though for
-    no released model.
+    runs group `i * num_groups // num_layers`.
     Source: [Lan et al., 2020](https://arxiv.org/abs/1909.11942), section 3.1.
 
     Args:
@@ -50,9 +48,8 @@ class SharedTransformerEncoder(run_layers.AlbertLayer):
             of keeping its activations: less memory, about a third more work. Defaults
             to `False`.
         unroll: bool or `None`. `True` unrolls the virtual layers in the program,
-            `False` runs one as a compiled loop, so that tracing, compilation and a
-            saved graph do not grow with depth. Defaults to `None`: whichever measured
-            faster on the backend; PyTorch runs eagerly and is always unrolled.
+            `False` runs a compiled loop, so that a program does not grow with depth.
+            Defaults to `None`: the faster one on the backend; PyTorch always unrolls.
         seed: int or `None`. Seed of the initial weights and of the dropout masks.
             Defaults to `None`.
         dtype: string or `keras.DTypePolicy`. Defaults to `None`, the global policy.
@@ -162,7 +159,7 @@ class SharedTransformerEncoder(run_layers.AlbertLayer):
         self, layer: Any, inner: int, group: int, num_layers: int | None = None
     ) -> Any:
         """Return the number of the adapters of a block, in the type of `layer`."""
-        # If fewer layers run, those of a group have the adapters of its first ones.
+        # If fewer layers run, a group has the adapters of its first layers.
         first, own_first = (
             self._layers_of(group, depth or self.num_layers).start
             for depth in (num_layers, None)
@@ -267,17 +264,14 @@ class SharedTransformerEncoder(run_layers.AlbertLayer):
             num_layers = self.num_layers
         self.check_depth(num_layers)
         if rows is not None:
-            for name, value in {
-                "attention_mask": attention_mask is not None,
-                "return_hidden_states": return_hidden_states,
-                "return_attention_scores": return_attention_scores,
-            }.items():
-                if value:
-                    raise ValueError(
-                        f"`{name}` needs a row for each text, and the texts of this "
-                        "batch share rows. Build the preprocessor with "
-                        "pack_sequences=False."
-                    )
+            if attention_mask is not None or (
+                return_hidden_states or return_attention_scores
+            ):
+                raise ValueError(
+                    "An `attention_mask`, hidden states and attention scores need a "
+                    "row for each text, and the texts of this batch share rows. Build "
+                    "the preprocessor with pack_sequences=False."
+                )
             padding_mask, attention_mask = None, rows.attention_mask()
         mask = merge_masks(padding_mask, attention_mask)
         seed = None
@@ -312,10 +306,9 @@ class SharedTransformerEncoder(run_layers.AlbertLayer):
     def run_virtual_layer(
         self, inputs: Tensor, padding_mask: Tensor | None = None, layer: int = 0
     ) -> Tensor:
-        """Run one virtual layer, whose number may be a tensor, without dropout."""
+        """Run a layer of the only group, without dropout; `layer` may be a tensor."""
         mask = merge_masks(padding_mask, None)
-        group = self.group_of(layer) if self.num_groups > 1 else 0
-        return self._group_step(group, mask, None, False)(layer, inputs)
+        return self._group_step(0, mask, None, False)(layer, inputs)
 
     def _group_step(
         self,

@@ -200,18 +200,15 @@ class AlbertMaskedLM(MaskedLMTask, keras_hub.models.MaskedLM):
         head_activation: Activation | None = None,
         **kwargs: Any,
     ) -> None:
-        # === Layers ===
         self.backbone = backbone
         self.preprocessor = preprocessor
         self.masked_lm_head = masked_lm_head(
             backbone, head_layer_norm_epsilon, head_activation
         )
 
-        # === Functional model ===
         inputs = masked_lm_inputs(backbone)
         super().__init__(inputs=inputs, outputs=self._run_layers(inputs), **kwargs)
 
-        # === Config ===
         self.head_layer_norm_epsilon = head_layer_norm_epsilon
         self.head_activation = head_activation
 
@@ -274,13 +271,11 @@ class AlbertPretrainer(MaskedLMTask, keras_hub.models.Task):
         preprocessor: AlbertPretrainerPreprocessor | None = None,
         **kwargs: Any,
     ) -> None:
-        # === Layers ===
         self.backbone = backbone
         self.preprocessor = preprocessor
         self.masked_lm_head = masked_lm_head(backbone)
         self.sentence_order_head = output_dense(2, "sentence_order")
 
-        # === Functional model ===
         inputs = masked_lm_inputs(backbone)
         super().__init__(inputs=inputs, outputs=self._run_layers(inputs), **kwargs)
 

@@ -65,7 +65,6 @@ class AlbertMultipleChoice(AlbertTask, keras_hub.models.Task):
         dropout: float = 0.1,
         **kwargs: Any,
     ) -> None:
-        # === Layers ===
         self.backbone = backbone
         self.preprocessor = preprocessor
         self.choices_to_rows = ChoicesToRows(name="choices_to_rows")
@@ -73,14 +72,12 @@ class AlbertMultipleChoice(AlbertTask, keras_hub.models.Task):
         self.output_dense = output_dense(1, "score")
         self.choice_scores = ChoiceScores(dtype="float32", name="choice_scores")
 
-        # === Functional model ===
         inputs = {
             name: keras.Input(shape=(None, None), dtype="int32", name=name)
             for name in backbone.input
         }
         super().__init__(inputs=inputs, outputs=self._run_layers(inputs), **kwargs)
 
-        # === Config ===
         self.dropout = dropout
 
     def _run_layers(self, inputs: Any, training: bool | None = None) -> Any:

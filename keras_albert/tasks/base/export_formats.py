@@ -22,7 +22,7 @@ WRITERS = {
     "web_page": "keras_albert.conversion.web_page.export:export_web_page",
 }
 _DEFAULT = "tf_saved_model"
-# The formats of a suffix; the first is that of a path alone.
+# The formats of a suffix, first the default.
 _SUFFIXES = {".onnx": ("onnx",), ".tflite": ("litert", "mediapipe")}
 
 

@@ -158,7 +158,7 @@ class RandomHead:
         self._checked: set[str] = set()
 
     def is_random(self, layer: str | None = None) -> bool:
-        """Return whether the rows, or those of one layer, are as they were made."""
+        """Return whether all rows, or one layer's, are as they were made."""
         rows = [row[1:] for row in self._rows if layer in (None, row[0])]
         # On JAX `fit` in another thread has the values.
         if not rows or any(has_no_value(weight) for weight, _ in rows):

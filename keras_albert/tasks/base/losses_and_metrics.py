@@ -134,7 +134,7 @@ def match_metrics(
     threshold: float | None = None,
 ) -> Any:
     """Let metrics by class read the outputs and targets of a classifier."""
-    # `threshold` is that of several labels.
+    # `threshold` is set where a text may have several labels.
     arguments = (num_classes, takes_numbers, activation, threshold)
     if isinstance(metrics, Mapping):
         return {k: match_metrics(part, *arguments) for k, part in metrics.items()}
@@ -186,7 +186,7 @@ def _named_metric(
 class ClassScore(keras.metrics.Metric):
     """Precision, recall, F1, as the mean over classes, or Matthews' correlation."""
 
-    # Values are those of scikit-learn (`average="macro"`), on all data: Keras has no
+    # Values equal scikit-learn's (`average="macro"`), on all data: Keras has no
     # Matthews' correlation, and compares probabilities with 0.5 for precision.
 
     def __init__(

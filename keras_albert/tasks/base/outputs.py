@@ -261,5 +261,5 @@ class DocumentOutputs:
         return self.merge_windows(windows, outputs), batched
 
     def merge_windows(self, windows: TextWindows, outputs: FloatArray) -> FloatArray:
-        """Return the outputs `(texts, width)` for documents by those of windows."""
+        """Return the outputs `(texts, width)` for documents, merged over windows."""
         return windows.mean(outputs)

@@ -157,7 +157,7 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
     def compute_output_spec(
         self, inputs: Any, training: bool | None = None, mask: Any = None
     ) -> Any:
-        """Return symbolic outputs, those of the functional model."""
+        """Return the symbolic outputs of the functional model."""
         return super().compute_output_spec(select_inputs(self, inputs))
 
     def get_config(self) -> dict[str, Any]:
@@ -248,11 +248,9 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
 
         All texts are tokenized first. A batch contains texts of similar length and is
         padded no further than necessary, unless `preprocessor.sequence_length` fixes
-        the length, or `preprocessor.pack_sequences` lets texts share rows. Ids keep
-        their width, and without `shuffle` their order. A `tf.data.Dataset`, a
-        `keras.utils.PyDataset` or an iterator keeps its batches. For a
-        `tf.data.Dataset` autotuning is disabled, because it delays the end of each
-        epoch; set `options().autotune` to enable it.
+        the length, or `preprocessor.pack_sequences` lets texts share rows. Data sets
+        and iterators keep their batches. Autotuning of a `tf.data.Dataset`, which
+        delays the end of each epoch, is disabled unless `options().autotune` is set.
 
         Args:
             x: Texts or pairs (see `keras_albert.text.reading`); a dict
@@ -290,12 +288,11 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
 
         Raises:
             TypeError: If `x` has an unknown type, or an argument an unknown name.
-            ValueError: If a text or a target is invalid, with its row; if there are no
-                examples, or the numbers of examples and targets differ; if a data set
-                is empty, or infinite, or an iterator for several epochs, and
-                `steps_per_epoch` is `None`; if a class weight is invalid; if the task
-                is not compiled; or if one of several processes has other data, settings
-                or versions, or is not connected to the others.
+            ValueError: If a text, a target (with its row) or a class weight is invalid;
+                if there are no examples, or other numbers of examples and targets; if a
+                data set is infinite, or an iterator for several epochs, without
+                `steps_per_epoch`; if the task is not compiled; or if one of several
+                processes has other data, settings or versions, or is not connected.
 
         Example:
             >>> from keras_albert import AlbertClassifier
@@ -639,18 +636,16 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
             **kwargs: See `keras.Model.save`.
 
         Raises:
-            ValueError: If the suffix is that of Keras' old format, `.h5`.
+            ValueError: If the suffix is `.h5`, of Keras' old format.
 
         Example:
             >>> import tempfile
             >>> import keras
-            >>> from keras_albert import AlbertClassifier
-            >>> classifier = AlbertClassifier.from_preset(
-            ...     "albert_tiny_en_uncased", num_classes=2)
+            >>> from keras_albert import AlbertMaskedLM
             >>> path = tempfile.mkdtemp() + "/model.keras"
-            >>> classifier.save(path)
-            >>> keras.models.load_model(path).num_classes
-            2
+            >>> AlbertMaskedLM.from_preset("albert_tiny_en_uncased").save(path)
+            >>> keras.models.load_model(path).fill_mask("a [MASK] film", top_k=1)
+            [{'score': ...}]
         """
         if str(filepath).endswith((".h5", ".hdf5")):
             raise ValueError(

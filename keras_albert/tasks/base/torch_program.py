@@ -34,7 +34,7 @@ class TracedConstants:
     def __init__(self, model: Any) -> None:
         layers = all_layers(model) if keras.config.backend() == "torch" else []
         self._variables = model.variables if layers else []
-        # Names that are set later may be read instead of those of the class.
+        # Names that are set later may hide attributes of the class.
         self._own: Mapping[str, Any] = vars(model) if layers else {}
         self._known = self._own.keys() | RUN_STATE
         self._readers = [

@@ -288,7 +288,7 @@ class EarlyExits(_Task):
     def compute_output_spec(
         self, inputs: Any, training: bool | None = None, mask: Any = None
     ) -> keras.KerasTensor:
-        """Return symbolic outputs; in training with exits, those of all heads."""
+        """Return symbolic outputs; in training with exits, of all heads."""
         spec = super().compute_output_spec(inputs, training=training, mask=mask)
         if not (self.exits and training):
             return spec

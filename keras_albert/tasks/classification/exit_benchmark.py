@@ -49,8 +49,8 @@ def measure_exits(
     Returns:
         For each setting a dict of its `arguments` of `predict`, the first default
         metric by its name, the mean `depth`, the `seconds` of `predict` (the median of
-        the rounds), the `relative_time` (the same divided by that of all layers), and
-        `texts`, how many left after each layer.
+        the rounds), the `relative_time` compared with all layers, and `texts`, how many
+        left after each layer.
 
     Raises:
         ValueError: If a rule is invalid, or the model has no exits.
@@ -136,8 +136,8 @@ def describe_exits(rows: Sequence[dict[str, Any]]) -> str:
         rows: Sequence of dict. The result of `measure_exits`.
 
     Returns:
-        A line for each row, after a header. The column `time` is relative to that of
-        all layers.
+        A line for each row, after a header. The column `time` is relative to all
+        layers.
     """
     metric = _metric(rows)
     names = ["arguments", *(_describe(row["arguments"]) for row in rows)]
@@ -186,7 +186,7 @@ def plot_exits(
         ['mean depth', 'time relative to all layers', 'layer']
     """
     metric = _metric(rows)
-    # Without a rule, the histograms are those of the depths.
+    # Without a rule, the histograms show the depths.
     rules = [row for row in rows if "num_layers" not in row["arguments"]] or rows
     figure = new_figure(12, max(3.6, 1.5 + 0.2 * len(rules)))
     *curves, histograms = figure.subplots(1, 3)

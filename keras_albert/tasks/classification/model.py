@@ -55,12 +55,12 @@ class AlbertClassifier(
             may have any number of the classes, and each class has a separate
             probability. Defaults to `None`, which returns logits.
         dropout: float. Rate before the last layer. Defaults to `0.1`.
-        exits: bool or int. `True` trains a head after each layer of the encoder, so
-            that texts can leave at any of them; see `predict`. The loss in training is
-            the mean of the heads' losses, weighted by their depth ([Zhou et al.,
-            2020](https://arxiv.org/abs/2006.04152)); metrics, and the loss of
-            `evaluate`, are those of the last head. An int is the number of heads, at
-            least the number of layers. Defaults to `False`, one head.
+        exits: bool or int. `True` trains a head after each layer, so that texts can
+            exit early; see `predict`. The training loss is the mean of the heads'
+            losses, weighted by their depth ([Zhou et al.,
+            2020](https://arxiv.org/abs/2006.04152)); metrics and `evaluate` use the
+            last head. An int is the number of heads, at least the number of layers.
+            Defaults to `False`, one head.
         set_threshold: float or `None`. The probability from which on `classify` adds a
             label to the set of possible ones; see `calibrate`. Defaults to `None`, no
             sets.
@@ -108,13 +108,11 @@ class AlbertClassifier(
                 f"labels={list(labels)}. A regression has `num_classes=1` and no names."
             )
         num_exits = early_exit.count_exits(exits, backbone)
-        # === Layers ===
         self.backbone = backbone
         self.preprocessor = preprocessor
         self.output_dropout = output_dropout(backbone, dropout)
         self.output_dense = early_exit.build_head(num_exits, num_classes, activation)
 
-        # === Functional model ===
         inputs = backbone.input
         # Read by `compile`, which the constructor calls.
         self.num_classes = num_classes
@@ -122,7 +120,6 @@ class AlbertClassifier(
         self.activation = keras.activations.get(activation)
         super().__init__(inputs=inputs, outputs=self._run_layers(inputs), **kwargs)
 
-        # === Config ===
         self.labels = None if labels is None else tuple(labels)
         self.dropout = dropout
         self.set_threshold = set_threshold
@@ -208,12 +205,11 @@ class AlbertClassifier(
         """Train all weights, or solve the head alone, in seconds.
 
         With `method="linear"`, scikit-learn solves a logistic regression (for scores a
-        ridge regression) on vectors of the frozen encoder: on the `pooled_output` or
-        on the mean of the tokens, whichever is better in five folds of the texts; the
-        folds also choose `C`. The solution becomes the head, and the pooler passes on
-        the mean if that was better, so that other classifiers on this backbone need
-        training again. Vectors are kept on disk, in `KERAS_ALBERT_CACHE`, for the next
-        `fit` on the same texts and weights.
+        ridge regression) on the frozen encoder's `pooled_output` or mean of tokens,
+        whichever is better in five folds; the folds also choose `C`. The solution
+        becomes the head. If the mean was better, the pooler passes it on, so that other
+        classifiers on this backbone need training again. Vectors are cached on disk, in
+        `KERAS_ALBERT_CACHE`.
 
         Args:
             x: See `AlbertTask.fit`. For a linear head, texts or pairs in memory.

@@ -72,7 +72,7 @@ def indicators(y: Any, labels: Sequence[str] | None) -> npt.NDArray[Any]:
 
 
 def set_names(y: Any) -> tuple[str, ...]:
-    """Return the distinct names among sets of labels, sorted; those of columns."""
+    """Return the distinct names in sets of labels, sorted, or the names of columns."""
     if columns := indicator_names(y):
         return columns
     names = {name for row in y if _holds_names(row) for name in row}

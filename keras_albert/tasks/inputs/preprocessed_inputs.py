@@ -44,7 +44,7 @@ def read_ids(
         )
     for name, limit, what in (
         ("token_ids", backbone.vocabulary_size, "vocabulary_size"),
-        # A model of one segment gives it to the second text of a pair, too.
+        # With one segment, the second text of a pair has it, too.
         ("segment_ids", max(2, backbone.num_segments), "num_segments"),
     ):
         if (row := first_outside(ids[name], limit)) is not None:

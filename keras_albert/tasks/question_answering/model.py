@@ -111,7 +111,6 @@ class AlbertQuestionAnswerer(AlbertTask, keras_hub.models.Task):
         # Read by the setter of the preprocessor.
         self.head = head
         self.start_n_top = start_n_top
-        # === Layers ===
         self.backbone = backbone
         self.preprocessor = preprocessor
         if head == "conditional":
@@ -124,14 +123,12 @@ class AlbertQuestionAnswerer(AlbertTask, keras_hub.models.Task):
         else:
             self.span_logits = output_dense(2, "span_logits")
 
-        # === Functional model ===
         inputs = dict(backbone.input)
         if head == "conditional":
             starts = keras.Input((None,), dtype="int32", name="start_positions")
             inputs["start_positions"] = starts
         super().__init__(inputs=inputs, outputs=self._run_layers(inputs), **kwargs)
 
-        # === Config ===
         self.end_n_top = end_n_top
         self.null_threshold = null_threshold
         self.dropout = dropout

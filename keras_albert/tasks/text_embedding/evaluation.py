@@ -15,7 +15,7 @@ def similarity_scores(first: Any, second: Any, scores: Any) -> dict[str, float]:
 
     Args:
         first: Float array `(pairs, width)`, the vectors of the first texts.
-        second: Float array `(pairs, width)`, those of the second texts.
+        second: Float array `(pairs, width)`, the vectors of the second texts.
         scores: A number for each pair, on any scale.
 
     Returns:

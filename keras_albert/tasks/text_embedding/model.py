@@ -46,12 +46,11 @@ class AlbertTextEmbedder(DocumentOutputs, AlbertTask, keras_hub.models.TextEmbed
 
     It is trained on pairs of texts, `x=(first, second)`, in one of two ways:
 
-    - `objective="cosine"`: `y` is the similarity of the two, from -1 to 1. The cosine
-      of their vectors is trained to equal it, by default with the squared error; any
-      Keras loss of two numbers is possible.
-    - `objective="contrastive"`: there is no `y`. The second text of a pair must be
-      found among the second texts of the batch, by default with the cross-entropy over
-      the cosines (InfoNCE, "multiple negatives ranking"). Further texts,
+    - `objective="cosine"`: the cosine of their vectors is trained to equal `y`, their
+      similarity from -1 to 1, by default with the squared error.
+    - `objective="contrastive"`: without `y`. The second text of a pair must be found
+      among the second texts of the batch, by default with the cross-entropy over the
+      cosines (InfoNCE, "multiple negatives ranking"). Further texts,
       `x=(first, second, wrong, ...)`, are hard negatives: wrong answers for all first
       texts of the batch. A larger batch makes this harder, in `evaluate` too. Pairs
       with a text in common are not negatives of each other.
@@ -76,20 +75,18 @@ class AlbertTextEmbedder(DocumentOutputs, AlbertTask, keras_hub.models.TextEmbed
             Defaults to `0.05`.
         inverse_frequency: float or `None`. If set to `a`, the mean is weighted by
             `a / (a + p)`, with `p` the probability of a token in the tokenizer's
-            unigram model (smooth inverse frequency), so that frequent words have little
-            weight. The paper uses `1e-3`. Requires `pooling_mode="mean"` and a
-            SentencePiece vocabulary, since a WordPiece has no probabilities. They are
+            unigram model (smooth inverse frequency; the paper uses `1e-3`). Requires
+            `pooling_mode="mean"` and a SentencePiece vocabulary. Probabilities are
             saved with the model; without a preprocessor they are zeros until they are
             loaded. Defaults to `None`, equal weights.
         dim: int or `None`. The width of the vectors, their first numbers. It is kept
             in presets and exports. Defaults to `None`, the width of the encoder.
-        matryoshka_dims: Sequence of int or `None`. Train the vectors to be useful at
-            each of these widths: the loss is the mean over them. Usually the full width
-            is the first. Defaults to `None`, the full width alone.
-        mini_batch_size: int or `None`. If set, training computes as many texts of a
-            batch at a time, and again in the backward pass (gradient caching), so that
-            a batch only needs the memory of its vectors. Gradients are the same.
-            Defaults to `None`, all at once.
+        matryoshka_dims: Sequence of int or `None`. Widths at which the vectors are
+            trained to be useful: the loss is the mean over them. Defaults to `None`,
+            the full width alone.
+        mini_batch_size: int or `None`. Training computes so many texts of a batch at a
+            time, and again in the backward pass (gradient caching), so that a batch
+            only needs the memory of its vectors. Defaults to `None`, all at once.
         **kwargs: `name`, as on any Keras model.
 
     Raises:
@@ -144,7 +141,6 @@ class AlbertTextEmbedder(DocumentOutputs, AlbertTask, keras_hub.models.TextEmbed
             check_dim(each, width, "matryoshka_dims")
         if mini_batch_size is not None:
             check_positive(mini_batch_size=mini_batch_size)
-        # === Layers ===
         self.backbone = backbone
         self.preprocessor = preprocessor
         # In float32 under any policy, for the precision of sums over long texts.
@@ -159,7 +155,6 @@ class AlbertTextEmbedder(DocumentOutputs, AlbertTask, keras_hub.models.TextEmbed
             dtype="float32", name="unit_length"
         )
 
-        # === Functional model ===
         inputs = backbone.input
         self.normalize = normalize
         self.inverse_frequency = inverse_frequency
@@ -169,7 +164,6 @@ class AlbertTextEmbedder(DocumentOutputs, AlbertTask, keras_hub.models.TextEmbed
         self.is_self_supervised = self.compares_rows = objective == "contrastive"
         super().__init__(inputs=inputs, outputs=self._run_layers(inputs), **kwargs)
 
-        # === Config ===
         self.pooling_mode = pooling_mode
         self.temperature = temperature
         self.matryoshka_dims = matryoshka_dims and tuple(matryoshka_dims)
@@ -378,7 +372,7 @@ class AlbertTextEmbedder(DocumentOutputs, AlbertTask, keras_hub.models.TextEmbed
         return "float32"
 
     def check_id_targets(self, ids: dict[str, Any], y: Any, mode: Mode) -> None:
-        """Check that ids to learn from are those of pairs."""
+        """Check that ids to learn from have pairs of texts."""
         if mode == "prediction":
             return
         if self._guide is not None:

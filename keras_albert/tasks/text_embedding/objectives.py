@@ -1,4 +1,4 @@
-"""What embedders learn: cosines of pairs, or to find a text among those of a batch."""
+"""The objectives of embedders: cosines of pairs, or to find a text in a batch."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -115,10 +115,9 @@ def run_in_parts(
 ) -> Tensor:
     """Compute the vectors of rows, `size` at a time, and again in the backward pass.
 
-    Only the vectors are kept for it: gradient caching,
-    [Gao et al., 2021](https://arxiv.org/abs/2101.06983). `variables` are those of
-    `forward`, and `seeds` the states of its seed generators among them.
+    This is gradient caching, [Gao et al., 2021](https://arxiv.org/abs/2101.06983).
     """
+    # `forward` reads `variables`; among them are `seeds`, of its seed generators.
     count = ops.shape(rows["token_ids"])[0]
     num_parts = (count + size - 1) // size
     # The last part repeats the last row, whose copies have no gradient.

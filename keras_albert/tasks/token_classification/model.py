@@ -39,7 +39,7 @@ class AlbertTokenClassifier(heads.NamedClasses, AlbertTask, keras_hub.models.Tas
     windows. Pieces of words without a tag, `[CLS]`, `[SEP]` and padding have weight 0:
     they do not count in the loss and the accuracy.
 
-    Source: [Lan et al., 2020](https://arxiv.org/abs/1909.11942); the head is that of
+    Source: [Lan et al., 2020](https://arxiv.org/abs/1909.11942); for the head,
     [Devlin et al., 2019](https://arxiv.org/abs/1810.04805), section 5.3.
 
     Args:
@@ -94,17 +94,14 @@ class AlbertTokenClassifier(heads.NamedClasses, AlbertTask, keras_hub.models.Tas
     ) -> None:
         num_classes = heads.count_classes(num_classes, labels)
         check_scheme(scheme)
-        # === Layers ===
         self.backbone = backbone
         self.preprocessor = preprocessor
         self.output_dropout = heads.output_dropout(backbone, dropout)
         self.output_dense = heads.output_dense(num_classes, "logits")
 
-        # === Functional model ===
         inputs = backbone.input
         super().__init__(inputs=inputs, outputs=self._run_layers(inputs), **kwargs)
 
-        # === Config ===
         self.num_classes = num_classes
         self.labels = None if labels is None else tuple(labels)
         self.scheme = scheme
