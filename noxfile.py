@@ -18,7 +18,6 @@ EXAMPLES = tuple(
 ON_PYTORCH = (
     "tests/benchmarks",
     "tests/commands/test_[!s]*.py",  # all but several processes
-    "tests/compression/test_distill_tasks.py",
     "tests/compression/test_text_spans.py",
     "tests/conversion/*/test_bert.py",
     "tests/conversion/*/test_format.py",

@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 
+from keras_albert.tasks.masked_lm import TokenCrossEntropy
 from tests.compiled import to_numpy
 from tests.one_backend import on_one_backend_except
 from tests.tasks.masked_lm.masked_lm_models import make_masked_lm
@@ -11,6 +12,7 @@ from tests.tasks.masked_lm.masked_lm_models import make_masked_lm
 pytestmark = on_one_backend_except(
     "TestTraining::test_the_loss_is_the_mean_over_masked_tokens",
     "TestTraining::test_all_or_nothing_is_masked[0.0]",
+    "test_token_cross_entropy_is_keras_own",
 )
 
 
@@ -86,3 +88,19 @@ class TestTraining:
             masked_lm.evaluate(x, y + 90, sample_weight=weights, verbose=0)
         with pytest.raises(ValueError, match="integers"):
             masked_lm.evaluate(x, y[:, 0], verbose=0)
+
+
+@pytest.mark.parametrize(
+    "reduction", ["sum_over_batch_size", "mean_with_sample_weight"]
+)
+def test_token_cross_entropy_is_keras_own(reduction):
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 7, (3, 5))
+    scores = rng.normal(size=(3, 5, 7)).astype("float32")
+    weights = rng.integers(0, 2, (3, 5)).astype("float32")
+    ours = TokenCrossEntropy(reduction=reduction)
+    theirs = keras.losses.SparseCategoricalCrossentropy(True, reduction=reduction)
+    expected = float(theirs(labels, scores, weights))
+    assert float(ours(labels, scores, weights)) == pytest.approx(expected)
+    again = TokenCrossEntropy.from_config(ours.get_config())
+    assert float(again(labels, scores, weights)) == pytest.approx(expected)
