@@ -2,7 +2,7 @@
 
 import operator
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import keras
@@ -36,6 +36,7 @@ class BatchOutputs:
     def __init__(self, task: "AlbertTask") -> None:
         self._task = task
         self._lock = threading.Lock()
+        self._compiled: _Compiled | None = None
 
     def __call__(self, inputs: dict[str, Any]) -> Any:
         """Compute the outputs."""
@@ -44,36 +45,44 @@ class BatchOutputs:
             name: np.asarray(array, specs[name].dtype) if name in specs else array
             for name, array in inputs.items()
         }
-        run: Run = self.current_function().run_batch
-        return run(inputs)
+        return self.current_function().run_batch(inputs)
 
     def current_function(self) -> Any:
-        """Return the `predict_function`, a new one if the model has changed."""
-        task = self._task
+        """Return what is compiled, anew if the model has changed."""
         with self._lock:
-            variables = task.variables
-            predict = task.predict_function
-            is_current = _are_same(variables, getattr(predict, "variables_read", ()))
-            if not (is_current and predict.constants.are_current()):
-                # TensorFlow's graph would use the old ones.
-                task.predict_function = None
-                task.make_predict_function()
-                predict = task.predict_function
-                predict.run_batch = _MAKERS[keras.config.backend()](task, variables)
-                predict.variables_read = variables
-                predict.constants = TracedConstants(task)
-            return predict
+            if self._compiled is None or not self._compiled.is_current(self._task):
+                # TensorFlow's graph would use the old variables.
+                self._task.predict_function = None
+                self._task.make_predict_function()
+                self._compiled = _Compiled(self._task)
+            return self._compiled
 
     def cached(self, name: str, make: Callable[[], Any]) -> Any:
         """Return what `make` returns, which is kept until the model has changed."""
-        function = self.current_function()
-        if not hasattr(function, name):
-            setattr(function, name, make())
-        return getattr(function, name)
+        compiled = self.current_function()
+        if not hasattr(compiled, name):
+            setattr(compiled, name, make())
+        return getattr(compiled, name)
 
 
-def _are_same(some: Sequence[Any], others: Sequence[Any]) -> bool:
-    return len(some) == len(others) and all(map(operator.is_, some, others))
+class _Compiled:
+    """Programs of a task, and what they have read from it."""
+
+    def __init__(self, task: "AlbertTask") -> None:
+        self._function = task.predict_function
+        self._variables = task.variables
+        maker = _MAKERS[keras.config.backend()]
+        self.run_batch: Run = maker(task, self._variables)
+        self._constants = TracedConstants(task)
+
+    def is_current(self, task: "AlbertTask") -> bool:
+        known, variables = self._variables, task.variables
+        return (
+            self._function is task.predict_function
+            and len(known) == len(variables)
+            and all(map(operator.is_, known, variables))
+            and self._constants.are_current()
+        )
 
 
 def _make_for_tensorflow(task: "AlbertTask", variables: list[Any]) -> Run:
@@ -192,7 +201,9 @@ class DepthViews:
         task = self._task
         if num_layers == task.backbone.num_layers:
             return task
-        function = task.predict_function or task.batch_outputs.current_function()
+        if task.predict_function is None:
+            task.batch_outputs.current_function()
+        function = task.predict_function
         with self._lock:
             if self._made_with is not function:
                 self._made_with, self._views = function, {}

@@ -49,7 +49,7 @@ def count_steps(task):
 
 def programs(task):
     """The programs that PyTorch has traced."""
-    return task.predict_function.run_batch.traced.programs
+    return task.batch_outputs.current_function().run_batch.traced.programs
 
 
 @pytest.mark.usefixtures("traced_early")
