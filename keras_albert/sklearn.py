@@ -144,8 +144,7 @@ class AlbertClassifierEstimator(ClassifierMixin, BaseEstimator):
         Example:
             >>> from keras_albert.sklearn import AlbertClassifierEstimator
             >>> texts = ["a fine film", "good fun", "so boring", "a dull film"]
-            >>> estimator = AlbertClassifierEstimator(method="linear")
-            >>> estimator = estimator.fit(texts, ["good", "good", "bad", "bad"])
+            >>> estimator = AlbertClassifierEstimator().fit(texts, [1, 1, 0, 0])
             >>> estimator.predict_proba(["how dull", "what fun"]).shape
             (2, 2)
         """
@@ -168,10 +167,9 @@ class AlbertClassifierEstimator(ClassifierMixin, BaseEstimator):
         Example:
             >>> from keras_albert.sklearn import AlbertClassifierEstimator
             >>> texts = ["a fine film", "good fun", "so boring", "a dull film"]
-            >>> estimator = AlbertClassifierEstimator(method="linear")
-            >>> estimator = estimator.fit(texts, ["good", "good", "bad", "bad"])
+            >>> estimator = AlbertClassifierEstimator().fit(texts, [1, 1, 0, 0])
             >>> estimator.predict(["how dull", "what fun"]).tolist()
-            ['bad', 'good']
+            [0, 1]
         """
         best = self.predict_proba(X).argmax(axis=-1)
         found: npt.NDArray[Any] = self.classes_[best]

@@ -437,7 +437,7 @@ def squared_difference(true: Any, predicted: Any) -> Any:
     return ops.mean(ops.square(difference), axis=-1)
 
 
-def _reading(task: Any) -> tuple[Any, Any]:
+def _reading(task: AlbertTask) -> tuple[Any, Any]:
     """Return the hidden states and the vectors of texts in a task's graph."""
     hidden = outputs_of_layer(task, task.backbone)["sequence_output"]
     if isinstance(task, tasks.AlbertTextEmbedder):
@@ -559,7 +559,7 @@ def _folder(output: str | Path | RunFolder | None) -> Iterator[RunFolder]:
 
 
 @contextmanager
-def _dropout_of(task: Any, is_on: bool) -> Iterator[None]:
+def _dropout_of(task: AlbertTask, is_on: bool) -> Iterator[None]:
     """Disable a task's dropout in a block, unless `is_on`."""
     # Passages are hardly ever read twice, so there is nothing to overfit.
     rates = [
@@ -577,7 +577,7 @@ def _dropout_of(task: Any, is_on: bool) -> Iterator[None]:
             setattr(layer, name, rate)
 
 
-def _digest_of(task: Any) -> str:
+def _digest_of(task: AlbertTask) -> str:
     """Return a digest of a task's configuration and some of its weights."""
     sums = [ops.sum(ops.cast(weight, "float32")) for weight in task.weights]
     numbers = [float(ops.convert_to_numpy(each)) for each in sums]

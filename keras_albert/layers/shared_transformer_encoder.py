@@ -69,9 +69,6 @@ class SharedTransformerEncoder(run_layers.AlbertLayer):
         >>> x = np.zeros((1, 3, 8), "float32")
         >>> tuple(encoder(x, padding_mask=np.array([[1, 1, 0]])).shape)
         (1, 3, 8)
-        >>> outputs, hidden_states = encoder(x, return_hidden_states=True)
-        >>> len(hidden_states)  # the input, and after each virtual layer
-        13
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """What all tasks share: raw strings in, batches by length, saving and export."""
 
 import os
-from collections.abc import Container
+from collections.abc import Callable, Container
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -545,23 +545,24 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
 
     def train_step(self, *state_and_data: Any) -> Any:
         """Train on a batch of a data set; Keras calls this."""
-        *state, data = state_and_data
-        model_state.build_metrics_before_xla(self, data)
-        if self.processes is not None and keras.config.backend() == "torch":
-            return self._step_together(data, training=True)
-        with depends_on(data):
-            return super().train_step(
-                *state, model_state.weigh_processes(batch_padding.unpad_batch(data))
-            )
+        return self._run_step(super().train_step, state_and_data, training=True)
 
     def test_step(self, *state_and_data: Any) -> Any:
         """Evaluate on a batch of a data set; Keras calls this."""
+        return self._run_step(super().test_step, state_and_data, training=False)
+
+    def _run_step(
+        self, step: Callable[..., Any], state_and_data: Any, training: bool
+    ) -> Any:
         *state, data = state_and_data
         model_state.build_metrics_before_xla(self, data)
         if self.processes is not None and keras.config.backend() == "torch":
-            return self._step_together(data, training=False)
+            return self._step_together(data, training)
         with depends_on(data):
-            return super().test_step(*state, batch_padding.unpad_batch(data))
+            batch = batch_padding.unpad_batch(data)
+            if training:
+                batch = model_state.weigh_processes(batch)
+            return step(*state, batch)
 
     def _step_together(self, data: Any, training: bool) -> dict[str, Any]:
         """Train or evaluate on the rows of this process, with other processes."""

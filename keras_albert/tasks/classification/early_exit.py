@@ -11,8 +11,6 @@ import numpy.typing as npt
 from keras import ops
 
 from keras_albert.backbone.albert_backbone import AlbertBackbone
-from keras_albert.layers.heads import ExitHeads
-from keras_albert.tasks.base.heads import output_dense
 from keras_albert.tasks.base.other_backbone import at_depth, remake
 from keras_albert.tasks.base.outputs import check_nan, iterate, predict_all
 from keras_albert.tasks.base.predict_function import compile_function
@@ -21,7 +19,7 @@ from keras_albert.tasks.distribution.model_state import one_thread
 from keras_albert.tasks.inputs.datasets import Steps
 from keras_albert.tasks.inputs.model_input import make_batches
 from keras_albert.tasks.inputs.tables import Columns, read_table
-from keras_albert.types import Activation, FloatArray, Int64Array, Tensor
+from keras_albert.types import FloatArray, Int64Array, Tensor
 from keras_albert.utils import arguments
 
 if TYPE_CHECKING:
@@ -208,15 +206,6 @@ def _batch_size(count: int) -> int:
         return count
     power = 1 << (count - 1).bit_length()
     return power * 3 // 4 if count <= power * 3 // 4 else power
-
-
-def build_head(
-    exits: int, num_classes: int, activation: Activation | None
-) -> keras.layers.Layer:
-    """Return the last layer of a classifier, in float32, with a head for each exit."""
-    if exits:
-        return ExitHeads(exits, num_classes, activation, dtype="float32", name="exits")
-    return output_dense(num_classes, "logits", activation)
 
 
 def current_early_exit(classifier: "EarlyExits") -> EarlyExit:

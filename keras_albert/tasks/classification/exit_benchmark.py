@@ -177,8 +177,6 @@ def plot_exits(
     Example:
         >>> from keras_albert.tasks import plot_exits
         >>> rows = [
-        ...     {"arguments": {"num_layers": 2}, "accuracy": 0.9, "depth": 2.0,
-        ...      "seconds": 1.0, "relative_time": 1.0, "texts": [0, 10]},
         ...     {"arguments": {"threshold": 0.9}, "accuracy": 0.8, "depth": 1.5,
         ...      "seconds": 0.8, "relative_time": 0.8, "texts": [5, 5]}]
         >>> figure = plot_exits(rows)

@@ -9,7 +9,13 @@ import numpy as np
 import numpy.typing as npt
 
 from keras_albert.backbone.albert_backbone import AlbertBackbone
-from keras_albert.tasks.base.heads import NamedClasses, count_classes, output_dropout
+from keras_albert.layers.heads import ExitHeads
+from keras_albert.tasks.base.heads import (
+    NamedClasses,
+    count_classes,
+    output_dense,
+    output_dropout,
+)
 from keras_albert.tasks.base.outputs import DocumentOutputs, softmax
 from keras_albert.tasks.base.task import AlbertTask
 from keras_albert.tasks.classification import early_exit, linear
@@ -73,14 +79,11 @@ class AlbertClassifier(
 
     Example:
         >>> from keras_albert import AlbertClassifier
-        >>> texts = ["a fine film", "a dull film", "fine acting", "dull acting"] * 4
-        >>> labels = ["good", "bad", "good", "bad"] * 4
-        >>> preset = "albert_tiny_en_uncased"
-        >>> classifier = AlbertClassifier.from_preset(preset, num_classes=2)
-        >>> history = classifier.fit(texts, labels, verbose=0)
+        >>> classifier = AlbertClassifier.from_preset(
+        ...     "albert_tiny_en_uncased", labels=["bad", "good"])
+        >>> texts, labels = ["a fine film", "a dull film"], ["good", "bad"]
+        >>> history = classifier.fit(texts, labels, epochs=2, verbose=0)
         >>> classifier.classify("a fine film")["label"] in labels
-        True
-        >>> classifier.classify_documents("a fine film " * 300)["label"] in labels
         True
     """
 
@@ -111,7 +114,12 @@ class AlbertClassifier(
         self.backbone = backbone
         self.preprocessor = preprocessor
         self.output_dropout = output_dropout(backbone, dropout)
-        self.output_dense = early_exit.build_head(num_exits, num_classes, activation)
+        # In float32, for precision.
+        self.output_dense = (
+            ExitHeads(num_exits, num_classes, activation, dtype="float32", name="exits")
+            if num_exits
+            else output_dense(num_classes, "logits", activation)
+        )
 
         inputs = backbone.input
         # Read by `compile`, which the constructor calls.
@@ -452,8 +460,7 @@ class AlbertClassifier(
 
         Example:
             >>> from keras_albert import AlbertClassifier
-            >>> preset = "albert_small_en_uncased_sst2"
-            >>> sentiment = AlbertClassifier.from_preset(preset)
+            >>> sentiment = AlbertClassifier.from_preset("albert_small_en_uncased_sst2")
             >>> texts = ["a fine film", "an awful film", "good fun", "so boring"] * 5
             >>> found = sentiment.calibrate(texts, ["positive", "negative"] * 10, 0.2)
             >>> sentiment.classify("an awful film")["set"]
@@ -487,8 +494,7 @@ class AlbertClassifier(
 
         Example:
             >>> from keras_albert import AlbertClassifier
-            >>> preset = "albert_small_en_uncased_sst2"
-            >>> sentiment = AlbertClassifier.from_preset(preset)
+            >>> sentiment = AlbertClassifier.from_preset("albert_small_en_uncased_sst2")
             >>> found = sentiment.explain("an awful film with a fine cast")
             >>> found.label, found.top(1)[0].text
             ('negative', 'awful')

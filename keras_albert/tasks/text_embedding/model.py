@@ -320,12 +320,9 @@ class AlbertTextEmbedder(DocumentOutputs, AlbertTask, keras_hub.models.TextEmbed
             >>> from keras_albert import AlbertTextEmbedder
             >>> embedder = AlbertTextEmbedder.from_preset(
             ...     "albert_tiny_en_uncased", objective="contrastive")
-            >>> questions = ["who ran?", "who slept?"]
-            >>> answers = ["a fox ran", "a dog slept"]
-            >>> wrong = ["a dog ran fast", "the sea"]
             >>> guide = AlbertTextEmbedder.from_preset("albert_small_en_uncased")
-            >>> history = embedder.fit(
-            ...     (questions, answers, wrong), guide=guide.embed, verbose=0)
+            >>> x = ["who ran?", "who slept?"], ["a fox ran", "a dog slept"]
+            >>> history = embedder.fit(x, guide=guide.embed, verbose=0)
         """
         if guide is not None and not self.is_self_supervised:
             raise ValueError(

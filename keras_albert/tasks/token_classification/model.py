@@ -65,11 +65,9 @@ class AlbertTokenClassifier(heads.NamedClasses, AlbertTask, keras_hub.models.Tas
         >>> from keras_albert import AlbertTokenClassifier
         >>> words = [["Ada", "lived", "in", "London"], ["London", "loved", "Ada"]]
         >>> tags = [["B-person", "O", "O", "B-place"], ["B-place", "O", "B-person"]]
-        >>> preset = "albert_tiny_en_uncased"
-        >>> tagger = AlbertTokenClassifier.from_preset(preset, num_classes=3)
+        >>> tagger = AlbertTokenClassifier.from_preset(
+        ...     "albert_tiny_en_uncased", num_classes=3)
         >>> history = tagger.fit(words, tags, verbose=0)
-        >>> for entity in tagger.tag("Ada lived in London."):
-        ...     assert set(entity) == {"label", "score", "start", "end", "text"}
         >>> [len(row) for row in tagger.predict_tags(words)]
         [4, 3]
     """
