@@ -72,18 +72,19 @@ def asked_for(kind, names):
 
 
 class ServedModel:
-    """A SavedModel in a session of this process: TensorFlow's import takes seconds."""
+    """A SavedModel in this process: TensorFlow's import takes seconds."""
 
     def __init__(self, path):
-        from keras_albert.serving import session_program
+        from keras_albert.serving import replay_program
 
-        self._run = session_program.run
-        self.session, self.graph = session_program.load(str(path))
-        self.signatures = read_signatures(session_program.describe(self.graph))
-        self.operations = set(session_program.operations(self.graph))
+        self._run, self.model = replay_program.run, replay_program.load(str(path))
+        self.signatures = read_signatures(
+            replay_program.describe(self.model.signatures)
+        )
+        self.operations = set(replay_program.operations(path))
 
     def run(self, name, inputs):
-        return self._run(self.session, self.graph.signature_def[name], inputs)
+        return self._run(self.model.signatures[name], inputs)
 
 
 def as_arrays(signature, inputs):
@@ -140,7 +141,6 @@ def ask(path, calls):
         else:
             found |= {f"{call}/{name}": array for name, array in outputs.items()}
     assert model.operations <= TRIED_OPERATIONS
-    model.session.close()
     return found
 
 
