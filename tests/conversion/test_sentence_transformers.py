@@ -176,12 +176,12 @@ OUTSIDE = '[{"path": "../x", "type": "a.Transformer"}]'
             _changed(POOLING, pooling_mode_cls_token=True),
             r"`pooling_mode`.*\['cls', 'mean'\]",
         ),
-        (_changed(SETTINGS, truncate_dim=0), "`truncate_dim`.*a width, or null"),
-        (_changed(SETTINGS, truncate_dim="8"), "`truncate_dim`.*a width, or null"),
-        (_changed(SETTINGS, default_prompt_name="x"), "`default_prompt_name`.*query"),
+        (_changed(SETTINGS, truncate_dim=0), "`dim` is a width from 1 to 16.*: 0"),
+        (_changed(SETTINGS, truncate_dim="8"), "`dim` is a width from 1 to 16.*'8'"),
+        (_changed(SETTINGS, default_prompt_name="x"), "There is no prompt 'x'.*query"),
         (
             _changed("sentence_bert_config.json", max_seq_length=0),
-            "`max_seq_length`.*above 0",
+            "`max_sequence_length` must be at least",
         ),
         (
             lambda folder: (folder / "modules.json").write_text(OUTSIDE),

@@ -171,19 +171,23 @@ def test_the_old_name_is_known(preset):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"sequence_length": "16"}, "`sequence_length` in .*Received: '16'"),
-        ({"sequence_length": None}, "`sequence_length` in .*Received: None"),
-        ({"sequence_length": 2}, "`sequence_length` in .*must be at least 5"),
-        ({"truncate": "head"}, "`truncate` in .*one of"),
-        ({"truncate": ["waterfall"]}, "`truncate` in .*one of"),
-        ({"sequence_length": 8}, "contradict each other: `sequence_length`"),
+        ({"sequence_length": "16"}, "`sequence_length` must be.*Received: .*'16'"),
+        ({"sequence_length": 2}, "`sequence_length` must be at least 5"),
+        ({"truncate": "head"}, "`truncate` is 'round_robin' or 'waterfall'"),
+        ({"truncate": ["waterfall"]}, "`truncate` is 'round_robin' or 'waterfall'"),
     ],
 )
 def test_damaged_settings_are_refused(preset, changes, message):
     change(preset / "preprocessor.json", **changes)
+    contradiction = r"task\.json and preprocessor\.json .* contradict each other"
+    with pytest.raises(ValueError, match=contradiction):
+        AlbertClassifier.from_preset(preset)
+    task = json.loads((preset / "task.json").read_text())
+    task["config"]["preprocessor"]["config"].update(changes)
+    (preset / "task.json").write_text(json.dumps(task))
     with pytest.raises(ValueError, match=message) as caught:
         AlbertClassifier.from_preset(preset)
-    assert "preprocessor.json" in str(caught.value)
+    assert str(preset) in str(caught.value)
 
 
 @pytest.mark.parametrize(
