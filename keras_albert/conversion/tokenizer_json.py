@@ -3,7 +3,6 @@
 import base64
 import binascii
 import functools
-import json
 import math
 import re
 import unicodedata
@@ -34,6 +33,7 @@ from keras_albert.utils.reading import (
     read_bytes,
     read_optional_json,
     reading,
+    write_json,
 )
 
 Step = dict[str, Any]
@@ -319,8 +319,7 @@ def write_tokenizer_files(
     if is_word_piece(proto):
         (directory / TOKENIZER_FILE).write_bytes(proto)
         config = transformers_config(parse_word_piece(proto).rules, max_length)
-        text = json.dumps(config, indent=2)
-        (directory / _CONFIG_FILE).write_text(text, encoding="utf-8")
+        write_json(directory / _CONFIG_FILE, config)
         return config
     # With them, transformers and transformers.js tokenize as SentencePiece does; a
     # special token that is written in a text is one there.
@@ -350,9 +349,8 @@ def write_tokenizer_files(
         "eos_token": "[SEP]",
         "mask_token": "[MASK]",
     }
-    for name, content in ((TOKENIZER_FILE, tokenizer), (_CONFIG_FILE, config)):
-        text = json.dumps(content, ensure_ascii=False, indent=1)
-        (directory / name).write_text(f"{text}\n", encoding="utf-8")
+    write_json(directory / TOKENIZER_FILE, tokenizer)
+    write_json(directory / _CONFIG_FILE, config)
     return config
 
 

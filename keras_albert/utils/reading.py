@@ -1,4 +1,4 @@
-"""Reading untrusted files, with one error that names the file and the remedy."""
+"""Reading untrusted files, with one error that names the file and the remedy; JSON."""
 
 import json
 import os
@@ -64,6 +64,12 @@ def parse_json(content: bytes, kind: type = dict) -> Any:
         msg = f"it contains {type(found).__name__}, but must contain {_KINDS[kind]}"
         raise TypeError(msg)
     return found
+
+
+def write_json(path: Path, content: Any, sort_keys: bool = False) -> None:
+    """Write a JSON file."""
+    text = json.dumps(content, indent=2, ensure_ascii=False, sort_keys=sort_keys)
+    path.write_text(f"{text}\n", encoding="utf-8")
 
 
 def read_bytes(path: str | os.PathLike[str], most_bytes: int) -> bytes:
