@@ -20,25 +20,6 @@ def checkpoint(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"hidden_size": 2**40}, r"describes a model of at least [\d,]+ weights, and"),
-        ({"intermediate_size": 10**9}, "describes a model of at least"),
-        ({"vocab_size": 10**12}, "describes a model of at least"),
-        # Layers share their weights, so that only a limit can be checked.
-        ({"num_hidden_layers": 10**9}, "`num_layers` times.*may be 1000 at most"),
-        ({"inner_group_num": 10**6}, "may be 1000 at most"),
-        ({"num_hidden_groups": 10**400}, "`num_groups` in"),
-        ({"num_attention_heads": 3}, "not a multiple of `num_heads`"),
-    ],
-)
-def test_they_are_refused_before_anything_is_built(checkpoint, changes, message):
-    change_config(checkpoint, **changes)
-    with pytest.raises(ValueError, match=message):
-        AlbertBackbone.from_preset(checkpoint)
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
         ({"classifier_dropout_prob": "a"}, "`classifier_dropout_prob`.*'a'"),
         ({"classifier_dropout_prob": 5}, "`classifier_dropout_prob`.*Received: 5"),
         ({"num_labels": "x", "id2label": None}, "`num_labels`.*'x'"),
@@ -56,6 +37,10 @@ def test_a_head_of_another_kind_is_refused(checkpoint, changes, message):
     change_config(checkpoint, **changes)
     with pytest.raises(ValueError, match=message):
         AlbertClassifier.from_preset(checkpoint, preprocessor=None)
+
+
+def as_safetensors(directory):
+    pass
 
 
 def as_torch(directory):
@@ -96,7 +81,7 @@ KEYS = {"vocabulary_size": "vocab_size", "hidden_dim": "hidden_size"}
 KEYS |= {"num_layers": "num_hidden_layers", "num_inner_repetitions": "inner_group_num"}
 
 
-@pytest.mark.parametrize("convert", [as_torch, as_keras_hub, as_google])
+@pytest.mark.parametrize("convert", [as_safetensors, as_torch, as_keras_hub, as_google])
 @pytest.mark.parametrize("name", KEYS)
 def test_they_are_refused_in_every_format(checkpoint, convert, name):
     convert(checkpoint)

@@ -1,6 +1,7 @@
 """The bundled presets: no network, a few megabytes, useful weights."""
 
 import keras
+import keras_hub
 import numpy as np
 import pytest
 from huggingface_hub import ModelCard
@@ -220,3 +221,14 @@ def test_it_becomes_a_classifier(name):
     values = [keras.ops.convert_to_numpy(v) for v in classifier.backbone.weights]
     assert all(np.isfinite(value).all() for value in values)
     assert classifier.predict(["a text"], verbose=0).shape == (1, 3)
+
+
+def test_the_names_are_those_of_keras_hub_and_all_released_models():
+    assert set(keras_hub.models.AlbertBackbone.presets) <= set(BUILTIN_PRESETS)
+    for size in ("base", "large", "xlarge", "xxlarge"):
+        for version in (1, 2):
+            preset = BUILTIN_PRESETS[f"albert_{size}_v{version}_en_uncased"]
+            assert (preset.size, preset.version) == (size, version)
+            assert preset.handle == f"hf://albert/albert-{size}-v{version}"
+    for name, preset in BUILTIN_PRESETS.items():
+        assert preset.name == name
