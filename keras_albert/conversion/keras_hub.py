@@ -70,7 +70,7 @@ ARGUMENTS = (
 )
 _CLASSIFIER_ARGUMENTS = ("num_classes", "activation", "dropout")
 
-# KerasHub's preprocessors, and those of this package. All settings have the same names.
+# KerasHub's preprocessors, and ours. All settings have the same names.
 _PREPROCESSORS = {
     f"{kind}{theirs}Preprocessor": f"Albert{ours}Preprocessor"
     for kind in ("Albert", "Bert")
@@ -273,7 +273,7 @@ class KerasHubCheckpoint(WeightMapCheckpoint):
         for name, value in settings.items():
             if name in others and others[name] != value:
                 raise ValueError(
-                    f"{path} and {file} beside it contradict each other: `{name}` of "
+                    f"{path} and {file} contradict each other: `{name}` of "
                     f"the {part} is {others[name]!r} and {value!r}. Copy or download "
                     "the preset again."
                 )

@@ -217,7 +217,7 @@ _START, _NOT_START = "\ufdd0", "\ufdd1"
 def vocabulary_from_tokenizer_json(path: Path) -> bytes:
     """Convert a `tokenizer.json` to a SentencePiece model."""
     remedy = (
-        "Copy `spiece.model` beside it from the checkpoint's origin, or pass a "
+        "Copy `spiece.model` there from the checkpoint's origin, or pass a "
         "`tokenizer` or `preprocessor` of your own."
     )
     with reading(path, remedy):
@@ -249,7 +249,7 @@ def vocabulary_from_tokenizer_json(path: Path) -> bytes:
 
 
 def add_stated_rules(proto: bytes, directory: Path) -> bytes:
-    """Add the text rules of `tokenizer_config.json` to a `spiece.model` beside it."""
+    """Add the text rules of `tokenizer_config.json` to its `spiece.model`."""
     path = directory / _CONFIG_FILE
     stated = _stated_rules(path)
     rules = text_rules.TextRules(**stated)
@@ -276,11 +276,11 @@ def _compare_rules(path: Path, charsmap: bytes) -> None:
     table = text_rules.table_normalizer(charsmap)
     found = {"lowercase": table.Normalize("A") == "a"}
     found["strip_accents"] = table.Normalize("\u00e9") == "e"
-    beside = path.with_name(_CONFIG_FILE)
-    for name, value in _stated_rules(beside).items():
+    config = path.with_name(_CONFIG_FILE)
+    for name, value in _stated_rules(config).items():
         if found[name] != value:
             raise ValueError(
-                f"{path} and {beside} contradict each other: {name} is {found[name]} "
+                f"{path} and {config} contradict each other: {name} is {found[name]} "
                 f"and {value}. Use files of the same checkpoint, or correct the wrong "
                 "one."
             )
@@ -364,8 +364,8 @@ def _unigram(model: Any) -> dict[str, Any]:
     space = _metaspace(_SPACE, "always")
     # `WhitespaceSplit` and `Metaspace` alone, as transformers writes, would begin a
     # word after each mask: "[MASK]." is not "[MASK] .". So a mark begins each part of a
-    # text; that of the first is removed before words are made, those after a mask with
-    # the word start that precedes them. After normalization, a space is the only blank.
+    # text; the first is removed before words are made, and the others with the word
+    # start that precedes them. After normalization, a space is the only blank.
     words = [
         _metaspace(" ", "first"),
         _remove(f" {_START}"),

@@ -146,7 +146,7 @@ class Head:
     # A checkpoint contains each part completely or not at all.
     parts: tuple[Mappings, ...] = ()
     has_pooler: bool = True
-    # Where it is not that of the architecture.
+    # Where it is not the architecture's.
     pooler: Mappings | None = None
 
     @property

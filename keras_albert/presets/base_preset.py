@@ -205,7 +205,7 @@ def open_whole(base: str) -> Checkpoint:
 def _values(
     stored: Mapping[str, FloatArray], backbone: Any, source: str, base: str
 ) -> dict[str, FloatArray]:
-    """Return the weights of a base, which has those of a backbone."""
+    """Return the weights of a base, which must have the backbone's."""
     # The base may lack a pooler, which the difference contains as a whole then.
     own = [w for w in backbone.weights if not w.name.startswith("lora_")]
     shapes = {weight.path: tuple(weight.shape) for weight in own}

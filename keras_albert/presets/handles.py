@@ -24,7 +24,7 @@ class BuiltinPreset:
     """A model that `from_preset` finds by name."""
 
     name: str
-    # `None` for a directory beside this file.
+    # `None` for a directory in this package.
     handle: str | None
     size: str
     version: int

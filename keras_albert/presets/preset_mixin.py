@@ -55,7 +55,7 @@ class PresetMixin:
                 storage, such as `s3://bucket/preset`.
             **kwargs: `load_weights=False` for random weights, `dtype`, and
                 constructor arguments that override the preset's; for a task also
-                those of its backbone, such as `remat=True`.
+                arguments of its backbone, such as `remat=True`.
 
         Returns:
             An instance of this class.
@@ -119,8 +119,8 @@ class PresetMixin:
             NotADirectoryError: If `preset_dir` is a file.
             ValueError: If files there conflict with the new ones: another library's
                 checkpoint, or a task if only a backbone is saved; or if the class of
-                the model or of a part is not registered; or if a matrix differs from
-                that of the base, and has no LoRA. Nothing is changed then.
+                the model or of a part is not registered; or if a matrix without
+                LoRA differs from the base's. Nothing is changed then.
 
         Example:
             >>> import tempfile

@@ -118,7 +118,7 @@ def entity_tables(names: Sequence[str]) -> tuple[list[str], list[list[bool]]]:
     return labels, joins
 
 
-_LARGEST = 64
+_MAX_INT8 = 64
 
 
 def float_task(task: AlbertTask) -> Any:
@@ -130,7 +130,7 @@ def float_task(task: AlbertTask) -> Any:
     config["backbone"]["config"]["dtype"] = "float32"
     config["backbone"]["config"].pop("quantized_dtype", None)
     copy = type(task).from_config(config)
-    # The path of a layer is not always that of its variables.
+    # A layer and its variables may have different paths.
     variables = {variable.path: variable for variable in task.variables}
     dense = keras.layers.Dense, keras.layers.Embedding
     for variable in copy.weights:
@@ -174,7 +174,7 @@ def split_int8(
     # Models](https://onnxruntime.ai/docs/performance/model-optimizations/quantization.html),
     # "When and why do I need to try U8U8?".
     largest = np.abs(matrix).max(axis=axis, keepdims=True)
-    scale = np.where(largest > 0, largest, 1.0) / _LARGEST
+    scale = np.where(largest > 0, largest, 1.0) / _MAX_INT8
     numbers = np.rint(matrix / scale).astype(np.int8)
     return numbers, scale.squeeze(axis).astype(np.float32)
 

@@ -27,7 +27,7 @@ _FIELDS = {
 _TOLERANCE = 0.05
 
 # Operations of TensorFlow's Python library that a server lacks, or supports only for
-# graphs compiled by the same XLA version: those of jax2tf, and calls into Python.
+# graphs compiled by the same XLA version: jax2tf's, and calls into Python.
 _NOT_SERVED = ("EagerPyFunc", "PyFunc", "Xla")
 
 
@@ -79,8 +79,8 @@ def verify(
     - TensorFlow loads the graph and its weights without Python code of the exporting
       packages: in a new process, which imports neither this package nor
       tensorflow-text; of the latter it loads the libraries of operations.
-    - A stock server has all operations of the graph: the process has only those of
-      TensorFlow and tensorflow-text, and calls into Python and XLA are refused.
+    - A stock server has all operations of the graph: the process has only
+      TensorFlow's and tensorflow-text's, and calls into Python and XLA are refused.
     - The requests of the warm-up file have the same results as when it was written.
 
     Args:

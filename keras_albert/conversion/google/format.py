@@ -332,7 +332,7 @@ class ModelGardenFormat(GoogleFormat):
 
 
 class TFHubFormat(ModelGardenFormat):
-    """A SavedModel of such objects, with its config beside it."""
+    """A SavedModel of such objects, and its config."""
 
     def write(
         self, model: keras.Model, directory: Path, vocabulary: bytes | None

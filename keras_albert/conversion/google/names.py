@@ -26,7 +26,7 @@ from keras_albert.utils.environment import import_package
 # The prefix of each name in a TF-Hub module.
 MODULE_PREFIX = "module/"
 
-# The last parts of the names of training state, which is stored beside the weights.
+# The last parts of the names of training state, which is stored with the weights.
 TRAINING_STATE = (
     *("adam_m", "adam_v", "lamb_m", "lamb_v", "Adam", "Adam_1"),
     *("beta1_power", "beta2_power", "global_step"),
@@ -65,7 +65,7 @@ _CONDITIONAL_SPANS = (
     WeightMapping("span_head/answerability/kernel", "answer_class/dense_1/kernel"),
 )
 
-# The names in a block: those of `DENSE_LAYERS`, and of the normalizations.
+# The names in a block: of `DENSE_LAYERS`, and of the normalizations.
 ALBERT_LAYERS = (
     (
         *("attention_1/self/query", "attention_1/self/key", "attention_1/self/value"),
@@ -163,7 +163,7 @@ _NAMES += [
     _Names(f"bert/{name}", objects, name, name)
     for objects, name in map(str.split, _IN_HEAD)
 ]
-# Where google-research's name is that of the variable itself.
+# Where google-research names the variable itself.
 _ALONE = ("_embeddings", "output_bias")
 
 # In a layer from the root, in the order of google-research's.

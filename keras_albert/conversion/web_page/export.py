@@ -46,8 +46,7 @@ def export_web_page(
     A folder for any server of files: `python -m http.server --directory path`. The
     browser computes, with ONNX Runtime Web in WebAssembly, and asks no other host. The
     model is in int8. The page shows the answer, its milliseconds and the model's size;
-    the answers are those of `classify`, `tag`, `answer`, `embed` and `fill_mask` for
-    one text, of which a tagger reads one row.
+    the answers equal `classify`, `tag`, `answer`, `embed` and `fill_mask` for one text, of which a tagger reads one row.
 
     Args:
         task: A classifier, token classifier, question answerer, text embedder or masked

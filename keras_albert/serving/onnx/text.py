@@ -25,7 +25,7 @@ from keras_albert.types import Int64Array
 
 @dataclass(frozen=True)
 class Pieces:
-    """The ids of texts, concatenated with those of other texts; all int64."""
+    """The concatenated ids of texts, all int64."""
 
     ids: Any
     # Of each text: where its ids begin, and their number.
@@ -100,7 +100,7 @@ class OnnxText:
         return ids, starts, places
 
     def split(self, pieces: Pieces, *columns: Any) -> list[Pieces]:
-        """Split the pieces of all texts into those of each column."""
+        """Split the pieces of all texts by columns."""
         op = self.op
         found = []
         first: Any = [0]
@@ -133,7 +133,7 @@ class OnnxText:
         return op.Sub(op.Slice(op.CumSum(marks, 0), [0], [-1]), 1)
 
     def owners(self, pieces: Pieces) -> Any:
-        """Return the text of each id; `pieces` must be those of all texts."""
+        """Return the text of each id; `pieces` are of all texts."""
         return self.numbers(pieces.begins, self.builder.size(pieces.ids, 0))
 
     def dense(self, values: Any, rows: Any, counts: Any, nothing: Any) -> Any:
@@ -428,7 +428,7 @@ class OnnxWordPiece:
         is_one = op.Or(op.Not(is_unknown), op.Equal(ids, unknown))
         ids, word = (op.Compress(x, is_one, axis=0) for x in (ids, word))
 
-        # From new characters to those of the texts.
+        # From new characters to the texts' own.
         new_begins = op.CumSum(lengths, 0, exclusive=1)
         total = op.ReduceSum(lengths, keepdims=1)
         source = texts.numbers(new_begins, total)

@@ -2,7 +2,7 @@
 
 Most of the time of a small request is the call of the model, not its texts. While the
 model computes, further requests wait; the next call answers the oldest of them together
-with those of similar length. A request that finds the model idle is computed at once.
+with others of similar length. A request that finds the model idle is computed at once.
 """
 
 from collections import deque
@@ -163,7 +163,7 @@ class RequestBatches:
             if len(batch) == 1:
                 batch[0].answer.set_exception(error)
                 return
-            # The error may be that of one request only.
+            # Only one of the requests may be invalid.
             for waiting in batch:
                 self._answer([waiting])
         else:

@@ -20,7 +20,7 @@ from keras_albert.serving.verification import Signature, TensorSpec
 
 _DEFAULT = "serving_default"
 _EMBEDDINGS_KEYS = ("dimensions", "encoding_format", "input", "model", "user")
-MAX_FLOAT32 = float(np.finfo(np.float32).max)
+_MAX_FLOAT32 = float(np.finfo(np.float32).max)
 
 
 class RestRequest(NamedTuple):
@@ -274,7 +274,7 @@ def _read_value(value: Any, dtype: str) -> Any:
     if dtype == "int32":
         fits = isinstance(value, int) and -(2**31) <= value < 2**31
         return value if fits else None
-    return value if abs(value) <= MAX_FLOAT32 else None
+    return value if abs(value) <= _MAX_FLOAT32 else None
 
 
 def _to_plain(value: Any) -> Any:

@@ -144,7 +144,7 @@ def test_sentence_piece_files_that_contradict_are_refused(with_sentence_piece):
 
 
 def test_a_sentence_piece_comes_first(tmp_path, tiny_proto):
-    """A `vocab.txt` beside it belongs to something else."""
+    """Another `vocab.txt` belongs to something else."""
     backbone = AlbertBackbone(**(TINY | {"num_layers": 1, "vocabulary_size": 130}))
     backbone.export_to_transformers(tmp_path, AlbertTokenizer(tiny_proto))
     (tmp_path / "vocab.txt").write_text("\n".join(PIECES))

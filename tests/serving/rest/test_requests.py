@@ -49,7 +49,7 @@ def test_rows_and_columns_are_the_same():
     assert plain(in_rows)["question"] == ["é?".encode(), b""]
 
 
-def test_a_number_of_all_rows_is_beside_the_columns():
+def test_a_number_of_all_rows_is_next_to_the_columns():
     columns = {"text": ["a", "b"], "patience": 2}
     request = read(signature_name="early", inputs=columns)
     assert plain(request) == {"text": [b"a", b"b"], "patience": 2}
