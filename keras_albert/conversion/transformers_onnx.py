@@ -81,7 +81,7 @@ def check_task(task: AlbertTask) -> None:
     check_onnx()
 
 
-def write_folder(task: Any, folder: Path, models: Sequence[str]) -> None:
+def write_folder(task: AlbertTask, folder: Path, models: Sequence[str]) -> None:
     """Write the files of a task that was checked, with some of the two models."""
     task = tasks.with_one_head(task)
     preprocessor = task.preprocessor
@@ -101,7 +101,7 @@ def write_folder(task: Any, folder: Path, models: Sequence[str]) -> None:
         write_onnx(task, folder / name, "transformers", quantize=quantize)
 
 
-def _config(task: Any) -> dict[str, Any]:
+def _config(task: AlbertTask) -> dict[str, Any]:
     if getattr(task, "head", None) == "conditional":
         raise ValueError(
             "transformers' question answerers score starts and ends independently. "

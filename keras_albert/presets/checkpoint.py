@@ -180,12 +180,12 @@ class Checkpoint(abc.ABC):
     def task_name(self) -> str | None:
         """Return the name of the task class for the stored head, or `None`."""
 
-    def task_class(self, task: Any) -> Any:
+    def task_class(self, task: type) -> type:
         """Return the class to build: a task, or the subclass of it that was saved."""
         return task
 
     @abc.abstractmethod
-    def task_arguments(self, task: Any) -> dict[str, Any]:
+    def task_arguments(self, task: type) -> dict[str, Any]:
         """Return the arguments of `task_class(task)` that the checkpoint defines."""
 
     def preprocessor_arguments(self, preprocessor: Any) -> dict[str, Any]:

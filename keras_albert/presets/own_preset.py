@@ -163,11 +163,11 @@ class Preset(Checkpoint):
             )
         return saved
 
-    def task_class(self, task: Any) -> Any:
+    def task_class(self, task: type) -> type:
         saved = self.saved_task
         return saved if saved is not None and issubclass(saved, task) else task
 
-    def task_arguments(self, task: Any) -> dict[str, Any]:
+    def task_arguments(self, task: type) -> dict[str, Any]:
         if self.task_class(task) is not self.saved_task:
             return {}
         config = copy.deepcopy(self.config(TASK_FILE)["config"])

@@ -46,7 +46,8 @@ def export_web_page(
     A folder for any server of files: `python -m http.server --directory path`. The
     browser computes, with ONNX Runtime Web in WebAssembly, and asks no other host. The
     model is in int8. The page shows the answer, its milliseconds and the model's size;
-    the answers equal `classify`, `tag`, `answer`, `embed` and `fill_mask` for one text, of which a tagger reads one row.
+    the answers equal `classify`, `tag`, `answer`, `embed` and `fill_mask` for one text,
+    of which a tagger reads one row.
 
     Args:
         task: A classifier, token classifier, question answerer, text embedder or masked
@@ -123,7 +124,7 @@ def _drop_models(written: Path, target: Path) -> Any:
     return lambda name: name.startswith("models/")
 
 
-def _facts(task: Any) -> dict[str, Any]:
+def _facts(task: AlbertTask) -> dict[str, Any]:
     """Return what the page must know of a task, besides the folder's files."""
     preprocessor = task.preprocessor
     facts: dict[str, Any] = {
