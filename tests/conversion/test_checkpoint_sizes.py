@@ -1,12 +1,10 @@
 """Configs of models that their files cannot contain."""
 
-import json
-
 import pytest
 from safetensors.numpy import load_file
 
 from keras_albert import AlbertBackbone, AlbertClassifier
-from tests.foreign_models import TINY, change_config, transformers_model
+from tests.foreign_models import TINY, change_config, change_json, transformers_model
 
 
 @pytest.fixture
@@ -68,15 +66,6 @@ def as_google(directory):
     backbone.export_to_google(directory)
 
 
-def edit(path, *keys, **changes):
-    """Change values of a part of a JSON file."""
-    content = part = json.loads(path.read_text())
-    for key in keys:
-        part = part[key]
-    part |= changes
-    path.write_text(json.dumps(content))
-
-
 KEYS = {"vocabulary_size": "vocab_size", "hidden_dim": "hidden_size"}
 KEYS |= {"num_layers": "num_hidden_layers", "num_inner_repetitions": "inner_group_num"}
 
@@ -89,11 +78,13 @@ def test_they_are_refused_in_every_format(checkpoint, convert, name):
     (path,) = [path for path in files if path.name != "tokenizer_config.json"]
     value = TINY.get(name, 1) * 10**6
     if convert is as_keras_hub:
-        edit(path, "config", **{name: value})
+        change_json(path, "config", **{name: value})
         # `task.json` must agree.
-        edit(checkpoint / "task.json", "config", "backbone", "config", **{name: value})
+        change_json(
+            checkpoint / "task.json", "config", "backbone", "config", **{name: value}
+        )
     else:
-        edit(path, **{KEYS[name]: value})
+        change_json(path, **{KEYS[name]: value})
     message = "describes a model of at least|may be 1000 at most"
     for load_weights in (True, False):
         with pytest.raises(ValueError, match=message):
@@ -102,7 +93,7 @@ def test_they_are_refused_in_every_format(checkpoint, convert, name):
 
 def test_classes_of_keras_hub_are_bounded(checkpoint):
     as_keras_hub(checkpoint)
-    edit(checkpoint / "task.json", "config", num_classes=10**8)
+    change_json(checkpoint / "task.json", "config", num_classes=10**8)
     with pytest.raises(ValueError, match="describes a model of at least 1,600,000,000"):
         AlbertClassifier.from_preset(checkpoint, preprocessor=None)
 
@@ -110,7 +101,7 @@ def test_classes_of_keras_hub_are_bounded(checkpoint):
 def test_files_that_contradict_each_other_are_refused(checkpoint):
     as_keras_hub(checkpoint)
     more = {"num_layers": TINY["num_layers"] + 1}
-    edit(checkpoint / "task.json", "config", "backbone", "config", **more)
+    change_json(checkpoint / "task.json", "config", "backbone", "config", **more)
     with pytest.raises(ValueError, match=r"task\.json and config\.json .*`num_layers`"):
         AlbertBackbone.from_preset(checkpoint)
 

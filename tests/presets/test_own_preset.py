@@ -24,7 +24,7 @@ from keras_albert import (
 )
 from keras_albert.text import train_vocabulary
 from keras_albert.text.tokenizer.sentencepiece_file import parse_vocabulary
-from tests.foreign_models import TINY
+from tests.foreign_models import TINY, change_config, change_json
 
 VOCABULARY = "assets/tokenizer/vocabulary.spm"
 CONFIGS = ("config.json", "task.json", "preprocessor.json", "tokenizer.json")
@@ -63,9 +63,7 @@ def change_all(preset, **changes):
 
 @pytest.mark.parametrize("name", ["keras_hub>GemmaBackbone", "os>system"])
 def test_a_foreign_class_is_refused(preset, name):
-    path = preset / "config.json"
-    config = json.loads(path.read_text())
-    path.write_text(json.dumps(config | {"registered_name": name}))
+    change_config(preset, registered_name=name)
     with pytest.raises(ValueError, match="which is not an ALBERT model"):
         AlbertBackbone.from_preset(preset)
 
@@ -230,9 +228,7 @@ def test_a_wrong_argument_is_no_damage(preset):
     "name", ["mine>Tagger", "keras_albert>AlbertTokenizer", "keras_hub>BertMaskedLM"]
 )
 def test_a_task_of_another_class_is_named(preset, name):
-    path = preset / "task.json"
-    config = json.loads(path.read_text()) | {"registered_name": name}
-    path.write_text(json.dumps(config))
+    change_json(preset / "task.json", registered_name=name)
     with pytest.raises(ValueError, match=r"task\.json describes a"):
         AlbertMaskedLM.from_preset(preset)
 

@@ -15,7 +15,7 @@ from keras_albert import (
 from keras_albert.text.tokenizer import sentencepiece_file as sentencepiece_proto
 from keras_albert.text.tokenizer.text_rules import TextRules, add_text_rules
 from keras_albert.text.tokenizer.word_piece import WordPieceRules
-from tests.foreign_models import TINY, change_config
+from tests.foreign_models import TINY, change_config, change_json
 from tests.random_weights import fill_weights
 
 SPECIAL = ("[UNK]", "[CLS]", "[SEP]", "[MASK]")
@@ -79,8 +79,7 @@ def test_texts_have_the_same_ids_and_logits_there(tmp_path, bert, rules):
 )
 def test_files_that_contradict_each_other_are_refused(tmp_path, name, changes, message):
     _classifier(True).export_to_transformers(tmp_path)
-    path = tmp_path / f"{name}.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+    change_json(tmp_path / f"{name}.json", **changes)
     with pytest.raises(ValueError, match=message):
         AlbertClassifier.from_preset(tmp_path)
 
