@@ -11,7 +11,7 @@ from typing import Any
 import keras
 import keras_hub
 
-from keras_albert.conversion.config import wrong_value
+from keras_albert.conversion.config import read_rate, wrong_value
 from keras_albert.conversion.weight_map import (
     KERAS_NAMING,
     Array,
@@ -258,6 +258,7 @@ class KerasHubCheckpoint(WeightMapCheckpoint):
         classes, activation = config.get("num_classes"), config.get("activation")
         if type(classes) is not int or not 1 <= classes < 2**31:
             raise wrong_value(path, "num_classes", classes, "a whole number above 0")
+        read_rate(config, "dropout", 0.0, str(path))
         with reading(path):
             if not isinstance(activation, str | None):
                 raise TypeError(f"its `activation` is {type(activation).__name__}")
