@@ -36,12 +36,19 @@ _HARMLESS_ARRAYS = 2**9
 
 _REMEDY = "Copy or download the file again, or correct it."
 
-_REQUIRED = (
-    *("vocabulary_size", "num_layers", "num_heads", "embedding_dim", "hidden_dim"),
-    "intermediate_dim",
-)
-_DEFAULTS = {"num_groups": 1, "num_inner_repetitions": 1}
-_DEFAULTS |= {"max_sequence_length": 512, "num_segments": 2}
+# The sizes of a backbone, and their defaults, if they have one.
+_SIZES = {
+    "vocabulary_size": None,
+    "num_layers": None,
+    "num_heads": None,
+    "embedding_dim": None,
+    "hidden_dim": None,
+    "intermediate_dim": None,
+    "num_groups": 1,
+    "num_inner_repetitions": 1,
+    "max_sequence_length": 512,
+    "num_segments": 2,
+}
 
 
 def check_backbone_size(
@@ -85,9 +92,11 @@ def check_size(weights: int, stored: Collection[tuple[int, ...]], source: str) -
 def check_sizes(arguments: Mapping[str, Any], source: str) -> dict[str, int]:
     """Check that the sizes of a backbone are valid."""
     sizes: dict[str, int] = {}
-    has_rank = arguments.get("adapter_rank") is not None
-    for name in (*_REQUIRED, *_DEFAULTS, *(["adapter_rank"] if has_rank else ())):
-        value = arguments.get(name, _DEFAULTS.get(name))
+    names = list(_SIZES)
+    if arguments.get("adapter_rank") is not None:
+        names.append("adapter_rank")
+    for name in names:
+        value = arguments.get(name, _SIZES.get(name))
         is_count = isinstance(value, int) and not isinstance(value, bool)
         if not is_count or not 1 <= value <= _MAX_SIZE:
             found = repr(value)[:80] if name in arguments else "none"
