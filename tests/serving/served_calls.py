@@ -155,7 +155,7 @@ def make_calls(tasks):
     }
     placed = {"text": PLACED}
     asked = {"question": QUESTIONS, "choices": CHOICES}
-    choose = asked | {"context": HARD[:4]}
+    choose = asked | {"context": HARD[2:6]}
     nothing = {"question": QUESTIONS[:2], "choices": [["", ""], ["", "a"]]}
     masks = {"text": MASKED, "text_pair": MASKED[::-1]}
     calls = {
