@@ -10,9 +10,8 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from keras_albert.conversion.config import wrong_value
+from keras_albert.serving.tasks import character_class
 from keras_albert.text.tokenizer import sentencepiece_file as sentencepiece_messages
 from keras_albert.text.tokenizer import text_rules
 from keras_albert.text.tokenizer.sentencepiece_file import (
@@ -185,12 +184,7 @@ def _replace_characters(characters: list[str], content: str) -> list[Step]:
     """Return the step that replaces each of some characters, if there are any."""
     if not characters:
         return []
-    codes = np.array(sorted(map(ord, characters)))
-    parts = []
-    for run in np.split(codes, np.flatnonzero(np.diff(codes) > 1) + 1):
-        last = rf"-\x{{{run[-1]:X}}}" if len(run) > 1 else ""
-        parts.append(rf"\x{{{run[0]:X}}}{last}")
-    regex = f"[{''.join(parts)}]"
+    regex = character_class(map(ord, characters))
     return [{"type": "Replace", "pattern": {"Regex": regex}, "content": content}]
 
 

@@ -1,7 +1,7 @@
 """What all exports share: checks, tables, metadata and weights of tasks, and errors."""
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from pkgutil import resolve_name
@@ -101,6 +101,16 @@ WINDOWS_AT_ONCE = 64
 
 # Python's whitespace, for regular expressions.
 SPACES = "".join(filter(str.isspace, map(chr, range(sys.maxunicode + 1))))
+
+
+def character_class(codes: Iterable[int]) -> str:
+    """Return a regular expression, for RE2 and others, of any of some characters."""
+    ascending = np.array(sorted(codes))
+    parts = []
+    for run in np.split(ascending, np.flatnonzero(np.diff(ascending) > 1) + 1):
+        last = rf"-\x{{{run[-1]:X}}}" if len(run) > 1 else ""
+        parts.append(rf"\x{{{run[0]:X}}}{last}")
+    return f"[{''.join(parts)}]"
 
 
 def token_names(tokenizer: Any) -> list[str]:
