@@ -12,7 +12,7 @@ collect_ignore_glob = (
     if importlib.util.find_spec("tensorflow_text")
     else [
         "keras_albert/serving/saved_model/[!_e]*.py",
-        "keras_albert/serving/session_program.py",
+        "keras_albert/serving/replay_program.py",
         "keras_albert/serving/write_litert.py",
         "keras_albert/text/tokenizer/graph_*.py",
     ]

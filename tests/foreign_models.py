@@ -59,10 +59,18 @@ def save_transformers(directory, class_name="AlbertModel", **arguments):
     return model
 
 
+def change_json(path, *keys, **changes):
+    """Change entries of an object in a JSON file, which `keys` lead to."""
+    content = part = json.loads(path.read_text())
+    for key in keys:
+        part = part[key]
+    part |= changes
+    path.write_text(json.dumps(content))
+
+
 def change_config(directory, **changes):
     """Change entries of a checkpoint's config."""
-    path = directory / "config.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+    change_json(directory / "config.json", **changes)
 
 
 def keras_hub_model(seed=2, **arguments):

@@ -30,7 +30,7 @@ NEEDS_TENSORFLOW = {
         "serving/rest/model.py",
         "serving/write_litert.py",
         "conversion/google/write_saved_model.py",
-        "serving/session_program.py",
+        "serving/replay_program.py",
         "tasks/distribution/strategy_trainer.py",
         "text/tokenizer/graph_*.py",
     )

@@ -177,7 +177,7 @@ def _verify(
     found = {"keras_albert": _outputs(_reload(model, target, directory)(inputs))}
     found |= peer_outputs(target.key, model, directory, inputs)
     if "pooler/kernel" not in target.names(model):
-        # It has no pooler, and that of the reloaded model is new.
+        # It has no pooler, and the reloaded model has a new one.
         found["keras_albert"].pop("pooled_output", None)
     differences = {}
     for reader, outputs in found.items():

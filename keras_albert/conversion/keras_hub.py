@@ -4,7 +4,7 @@ import inspect
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,9 @@ import keras_hub
 
 from keras_albert.conversion.config import read_rate, wrong_value
 from keras_albert.conversion.weight_map import (
+    KERAS_NAMING,
     Array,
+    Block,
     Head,
     Mappings,
     WeightMap,
@@ -24,7 +26,6 @@ from keras_albert.conversion.weight_map import (
     dump_weights,
     has_bert_dials,
     load_weights,
-    pair,
     split_first,
     split_last,
     variables_by_path,
@@ -69,13 +70,12 @@ ARGUMENTS = (
 )
 _CLASSIFIER_ARGUMENTS = ("num_classes", "activation", "dropout")
 
-# KerasHub's preprocessors, and those of this package. All settings have the same names.
+# KerasHub's preprocessors, and ours. All settings have the same names.
 _PREPROCESSORS = {
     f"{kind}{theirs}Preprocessor": f"Albert{ours}Preprocessor"
     for kind in ("Albert", "Bert")
     for theirs, ours in (("TextClassifier", "Classifier"), ("MaskedLM", "MaskedLM"))
 }
-_TRUNCATIONS = ("round_robin", "waterfall")
 _RATES = ("mask_selection_rate", "mask_token_rate", "random_token_rate")
 
 # KerasHub's default length.
@@ -84,57 +84,52 @@ _DEFAULT_LENGTH = 512
 _LAYER_NORM_EPSILON = 1e-12
 _HEAD_LAYER_NORM_EPSILON = 1e-5
 
-_DENSE = ("kernel", "bias")
-_NORM = ("gamma", "beta")
+_LAYERS = (
+    (
+        "self_attention_layer/query",
+        "self_attention_layer/key",
+        "self_attention_layer/value",
+        "self_attention_layer/attention_output",
+        "feedforward_intermediate_dense",
+        "feedforward_output_dense",
+    ),
+    ("self_attention_layer_norm", "feedforward_layer_norm"),
+)
 
 
-def _block(scope: str, group: int, inner: int, num_heads: int) -> Mappings:
-    ours = f"encoder/group_{group}_block_{inner}/"
-    theirs = scope.format(group=group, inner=inner)
-    attention = theirs + "self_attention_layer/"
-    # KerasHub has a separate axis for heads; here they are side by side in one matrix.
-    into_heads, from_heads = split_last(num_heads), split_first(num_heads)
-    found = [
-        WeightMapping(
-            f"{ours}{name}/{weight}", f"{attention}{name}/{weight}", into_heads
-        )
-        for name in ("query", "key", "value")
-        for weight in _DENSE
-    ]
-    kernel, bias = pair(
-        f"{ours}attention_output", f"{attention}attention_output", _DENSE
-    )
-    found += [replace(kernel, transform=from_heads), bias]
-    for our_layer, their_layer, weights in (
-        ("attention_layer_norm", "self_attention_layer_norm", _NORM),
-        ("feedforward_layer_norm", "feedforward_layer_norm", _NORM),
-        ("feedforward_intermediate", "feedforward_intermediate_dense", _DENSE),
-        ("feedforward_output", "feedforward_output_dense", _DENSE),
-    ):
-        found += pair(f"{ours}{our_layer}", f"{theirs}{their_layer}", weights)
-    return tuple(found)
+def _block(scope: str) -> Block:
+    """Map a block; KerasHub has an axis for heads, which share one axis here."""
+    map_block = KERAS_NAMING.block(scope, *_LAYERS)
+
+    def block(group: int, inner: int, num_heads: int) -> Mappings:
+        found = []
+        for each in map_block(group, inner, num_heads):
+            _, layer, weight = each.variable.rsplit("/", 2)
+            if layer in ("query", "key", "value"):
+                each = replace(each, transform=split_last(num_heads))  # noqa: PLW2901
+            elif (layer, weight) == ("attention_output", "kernel"):
+                each = replace(each, transform=split_first(num_heads))  # noqa: PLW2901
+            found.append(each)
+        return tuple(found)
+
+    return block
 
 
 def _weight_map(kind: str, block: str, **others: Any) -> WeightMap:
     """Return the paths of variables; `block` contains `{group}` and `{inner}`."""
-    predictions = (
-        *pair("masked_lm_head/transform", "mlm_head/intermediate_dense", _DENSE),
-        *pair("masked_lm_head/layer_norm", "mlm_head/intermediate_layer_norm", _NORM),
-        WeightMapping("masked_lm_head/output_bias", "mlm_head/output_bias"),
+    predictions = KERAS_NAMING.masked_lm(
+        "mlm_head/intermediate_dense",
+        "mlm_head/intermediate_layer_norm",
+        "mlm_head/output_bias",
     )
-    logits = pair("logits", "logits", _DENSE)
+    logits = KERAS_NAMING.dense("logits", "logits")
     return WeightMap(
-        embeddings=(
-            *(
-                WeightMapping(f"embedding/{name}/embeddings", f"{name}/embeddings")
-                for name in (
-                    *("token_embedding", "position_embedding", "segment_embedding"),
-                )
-            ),
-            *pair("embedding/layer_norm", "embeddings_layer_norm", _NORM),
+        embeddings=KERAS_NAMING.embeddings(
+            ("token_embedding", "position_embedding", "segment_embedding"),
+            "embeddings_layer_norm",
         ),
-        pooler=pair("pooler", "pooled_dense", _DENSE),
-        block=partial(_block, block),
+        pooler=KERAS_NAMING.dense("pooler", "pooled_dense"),
+        block=_block(block),
         heads=(
             Head("AlbertBackbone", f"{kind}Backbone"),
             Head("AlbertTextEmbedder", f"{kind}Backbone"),
@@ -149,7 +144,7 @@ def _weight_map(kind: str, block: str, **others: Any) -> WeightMap:
 ALBERT = _weight_map(
     "Albert",
     "group_{group}_inner_layer_{inner}/",
-    projection=pair("embedding/projection", "embedding_projection", _DENSE),
+    projection=KERAS_NAMING.dense("embedding/projection", "embedding_projection"),
 )
 BERT = _weight_map(
     "Bert",
@@ -213,7 +208,6 @@ class KerasHubCheckpoint(WeightMapCheckpoint):
         KerasHub's default length becomes ours, unless the backbone has more positions:
         it truncates the same texts and pads less.
         """
-        path = self.directory / PREPROCESSOR_FILE
         ours = _PREPROCESSORS.get(_class_name(self.files, PREPROCESSOR_FILE) or "", "")
         if ours not in {cls.__name__ for cls in preprocessor.__mro__}:
             return {}
@@ -222,20 +216,6 @@ class KerasHubCheckpoint(WeightMapCheckpoint):
         if "MaskedLM" in ours:
             names += ["mask_selection_length", *_RATES]
         settings = {name: config[name] for name in names if name in config}
-        for name, value in settings.items():
-            if name == "truncate":
-                if value not in _TRUNCATIONS:
-                    raise wrong_value(path, name, value, f"one of {_TRUNCATIONS}")
-            elif name in _RATES:
-                if type(value) not in (int, float) or not 0 <= value <= 1:
-                    raise wrong_value(path, name, value, "a number from 0 to 1")
-            elif value is not None or name == "sequence_length":
-                _check_count(value, name, path)
-        if "sequence_length" in settings:
-            length, shortest = settings["sequence_length"], preprocessor.shortest_length
-            if length < shortest:
-                expected = f"at least {shortest}, so that each text keeps a token"
-                raise wrong_value(path, "sequence_length", length, expected)
         self._check_same("preprocessor", PREPROCESSOR_FILE, settings)
         if settings.get("sequence_length") == _DEFAULT_LENGTH:
             most = self._backbone_config.get("max_sequence_length", _DEFAULT_LENGTH)
@@ -263,7 +243,6 @@ class KerasHubCheckpoint(WeightMapCheckpoint):
                 "num_groups": config.get("num_layers"),
             }
         check_sizes(config, str(path))
-        read_rate(config, "dropout", 0.0, str(path))
         layers, groups = config["num_layers"], config.get("num_groups", 1)
         if layers % groups:
             expected = f"a divisor of `num_layers`, {layers}"
@@ -276,9 +255,10 @@ class KerasHubCheckpoint(WeightMapCheckpoint):
     def _classifier_arguments(self) -> dict[str, Any]:
         path = self.directory / TASK_FILE
         config = self._config(TASK_FILE)
-        _check_count(config.get("num_classes"), "num_classes", path)
+        classes, activation = config.get("num_classes"), config.get("activation")
+        if type(classes) is not int or not 1 <= classes < 2**31:
+            raise wrong_value(path, "num_classes", classes, "a whole number above 0")
         read_rate(config, "dropout", 0.0, str(path))
-        activation = config.get("activation")
         with reading(path):
             if not isinstance(activation, str | None):
                 raise TypeError(f"its `activation` is {type(activation).__name__}")
@@ -294,7 +274,7 @@ class KerasHubCheckpoint(WeightMapCheckpoint):
         for name, value in settings.items():
             if name in others and others[name] != value:
                 raise ValueError(
-                    f"{path} and {file} beside it contradict each other: `{name}` of "
+                    f"{path} and {file} contradict each other: `{name}` of "
                     f"the {part} is {others[name]!r} and {value!r}. Copy or download "
                     "the preset again."
                 )
@@ -435,11 +415,6 @@ def _class_name(files: Files, file: str) -> str | None:
             name = name.removeprefix(library)
             return _CLASS_NAMES.get(name, name)
     return None
-
-
-def _check_count(value: Any, name: str, path: Path) -> None:
-    if type(value) is not int or not 1 <= value < 2**31:
-        raise wrong_value(path, name, value, "a whole number above 0")
 
 
 def _new_backbone(name: str, arguments: dict[str, Any]) -> keras.Model:

@@ -1,6 +1,5 @@
 """Folders of sentence-transformers: a checkpoint of transformers and its pooling."""
 
-import json
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -11,7 +10,7 @@ from keras_albert.presets import checkpoint
 from keras_albert.text.tokenizer.word_piece import is_word_piece, parse_word_piece
 from keras_albert.types import FloatArray
 from keras_albert.utils.arguments import is_whole_number
-from keras_albert.utils.reading import read_json, reading
+from keras_albert.utils.reading import read_json, reading, write_json
 
 _MODULES_FILE = "modules.json"
 _SETTINGS_FILE = "config_sentence_transformers.json"
@@ -109,12 +108,10 @@ class SentenceTransformersCheckpoint(checkpoint.Checkpoint):
             )
         settings = self.files.json(_SETTINGS_FILE)
         width = self.backbone_arguments()["hidden_dim"]
-        if (dim := settings.get("truncate_dim")) is not None:
+        dim = settings.get("truncate_dim")
+        if is_whole_number(dim):
             # As sentence-transformers reads it.
-            dim = min(dim, width) if is_whole_number(dim) else dim
-            if not is_whole_number(dim) or dim < 1:
-                path, expected = self.directory / _SETTINGS_FILE, "a width, or null"
-                raise wrong_value(path, "truncate_dim", dim, expected)
+            dim = min(dim, width)
         return {
             "pooling_mode": _pooling_mode(self._modules[1][1]),
             "normalize": "Normalize" in kinds,
@@ -126,29 +123,23 @@ class SentenceTransformersCheckpoint(checkpoint.Checkpoint):
         if "AlbertTextEmbedderPreprocessor" not in names:
             return {}
         arguments: dict[str, Any] = {}
-        path, config = self._lengths
-        length = config.get("max_seq_length")
+        length = self._lengths[1].get("max_seq_length")
         if length is not None:
             most = self.backbone_arguments()["max_sequence_length"]
-            if type(length) is not int or length < 1:
-                expected = "a whole number above 0"
-                raise wrong_value(path, "max_seq_length", length, expected)
-            arguments["max_sequence_length"] = min(length, most)
-        path, settings = (
-            self.directory / _SETTINGS_FILE,
-            self.files.json(_SETTINGS_FILE),
-        )
+            is_number = is_whole_number(length)
+            arguments["max_sequence_length"] = (
+                min(length, most) if is_number else length
+            )
+        settings = self.files.json(_SETTINGS_FILE)
         prompts = settings.get("prompts") or {}
         if not isinstance(prompts, dict) or not all(
             isinstance(text, str | None) for text in prompts.values()
         ):
+            path = self.directory / _SETTINGS_FILE
             raise wrong_value(path, "prompts", prompts, "a text for each name")
-        default = settings.get("default_prompt_name")
-        if default is not None and default not in prompts:
-            expected = f"one of the prompts: {', '.join(prompts) or 'none'}"
-            raise wrong_value(path, "default_prompt_name", default, expected)
-        prompts = {name: text or "" for name, text in prompts.items()}
-        return arguments | {"prompts": prompts, "default_prompt": default}
+        arguments["prompts"] = {name: text or "" for name, text in prompts.items()}
+        arguments["default_prompt"] = settings.get("default_prompt_name")
+        return arguments
 
     def read_vocabulary(self) -> bytes:
         vocabulary = self._inside.read_vocabulary()
@@ -156,7 +147,7 @@ class SentenceTransformersCheckpoint(checkpoint.Checkpoint):
         lowercases = config.get("do_lower_case")
         is_words = is_word_piece(vocabulary)
         if lowercases and is_words and not parse_word_piece(vocabulary).rules.lowercase:
-            expected = "false, as the vocabulary beside it has capital letters"
+            expected = "false, as the vocabulary has capital letters"
             raise wrong_value(path, "do_lower_case", lowercases, expected)
         return vocabulary
 
@@ -223,8 +214,7 @@ def write_modules(model: Any, directory: Path) -> None:
         (_LENGTH_FILE, {"max_seq_length": length, "do_lower_case": False}),
         (_SETTINGS_FILE, settings),
     ):
-        text = json.dumps(content, indent=2)
-        (directory / name).write_text(f"{text}\n", encoding="utf-8")
+        write_json(directory / name, content)
 
 
 def _pooling_mode(folder: Path) -> str:

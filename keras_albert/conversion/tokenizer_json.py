@@ -3,7 +3,6 @@
 import base64
 import binascii
 import functools
-import json
 import math
 import re
 import unicodedata
@@ -11,9 +10,8 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from keras_albert.conversion.config import wrong_value
+from keras_albert.serving.tasks import character_class
 from keras_albert.text.tokenizer import sentencepiece_file as sentencepiece_messages
 from keras_albert.text.tokenizer import text_rules
 from keras_albert.text.tokenizer.sentencepiece_file import (
@@ -34,6 +32,7 @@ from keras_albert.utils.reading import (
     read_bytes,
     read_optional_json,
     reading,
+    write_json,
 )
 
 Step = dict[str, Any]
@@ -185,12 +184,7 @@ def _replace_characters(characters: list[str], content: str) -> list[Step]:
     """Return the step that replaces each of some characters, if there are any."""
     if not characters:
         return []
-    codes = np.array(sorted(map(ord, characters)))
-    parts = []
-    for run in np.split(codes, np.flatnonzero(np.diff(codes) > 1) + 1):
-        last = rf"-\x{{{run[-1]:X}}}" if len(run) > 1 else ""
-        parts.append(rf"\x{{{run[0]:X}}}{last}")
-    regex = f"[{''.join(parts)}]"
+    regex = character_class(map(ord, characters))
     return [{"type": "Replace", "pattern": {"Regex": regex}, "content": content}]
 
 
@@ -217,7 +211,7 @@ _START, _NOT_START = "\ufdd0", "\ufdd1"
 def vocabulary_from_tokenizer_json(path: Path) -> bytes:
     """Convert a `tokenizer.json` to a SentencePiece model."""
     remedy = (
-        "Copy `spiece.model` beside it from the checkpoint's origin, or pass a "
+        "Copy `spiece.model` there from the checkpoint's origin, or pass a "
         "`tokenizer` or `preprocessor` of your own."
     )
     with reading(path, remedy):
@@ -249,7 +243,7 @@ def vocabulary_from_tokenizer_json(path: Path) -> bytes:
 
 
 def add_stated_rules(proto: bytes, directory: Path) -> bytes:
-    """Add the text rules of `tokenizer_config.json` to a `spiece.model` beside it."""
+    """Add the text rules of `tokenizer_config.json` to its `spiece.model`."""
     path = directory / _CONFIG_FILE
     stated = _stated_rules(path)
     rules = text_rules.TextRules(**stated)
@@ -276,11 +270,11 @@ def _compare_rules(path: Path, charsmap: bytes) -> None:
     table = text_rules.table_normalizer(charsmap)
     found = {"lowercase": table.Normalize("A") == "a"}
     found["strip_accents"] = table.Normalize("\u00e9") == "e"
-    beside = path.with_name(_CONFIG_FILE)
-    for name, value in _stated_rules(beside).items():
+    config = path.with_name(_CONFIG_FILE)
+    for name, value in _stated_rules(config).items():
         if found[name] != value:
             raise ValueError(
-                f"{path} and {beside} contradict each other: {name} is {found[name]} "
+                f"{path} and {config} contradict each other: {name} is {found[name]} "
                 f"and {value}. Use files of the same checkpoint, or correct the wrong "
                 "one."
             )
@@ -319,8 +313,7 @@ def write_tokenizer_files(
     if is_word_piece(proto):
         (directory / TOKENIZER_FILE).write_bytes(proto)
         config = transformers_config(parse_word_piece(proto).rules, max_length)
-        text = json.dumps(config, indent=2)
-        (directory / _CONFIG_FILE).write_text(text, encoding="utf-8")
+        write_json(directory / _CONFIG_FILE, config)
         return config
     # With them, transformers and transformers.js tokenize as SentencePiece does; a
     # special token that is written in a text is one there.
@@ -350,9 +343,8 @@ def write_tokenizer_files(
         "eos_token": "[SEP]",
         "mask_token": "[MASK]",
     }
-    for name, content in ((TOKENIZER_FILE, tokenizer), (_CONFIG_FILE, config)):
-        text = json.dumps(content, ensure_ascii=False, indent=1)
-        (directory / name).write_text(f"{text}\n", encoding="utf-8")
+    write_json(directory / TOKENIZER_FILE, tokenizer)
+    write_json(directory / _CONFIG_FILE, config)
     return config
 
 
@@ -366,8 +358,8 @@ def _unigram(model: Any) -> dict[str, Any]:
     space = _metaspace(_SPACE, "always")
     # `WhitespaceSplit` and `Metaspace` alone, as transformers writes, would begin a
     # word after each mask: "[MASK]." is not "[MASK] .". So a mark begins each part of a
-    # text; that of the first is removed before words are made, those after a mask with
-    # the word start that precedes them. After normalization, a space is the only blank.
+    # text; the first is removed before words are made, and the others with the word
+    # start that precedes them. After normalization, a space is the only blank.
     words = [
         _metaspace(" ", "first"),
         _remove(f" {_START}"),

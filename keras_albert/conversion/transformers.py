@@ -1,6 +1,5 @@
 """Hugging Face transformers' checkpoints of ALBERT, BERT, ELECTRA and DistilBERT."""
 
-import json
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
@@ -45,6 +44,7 @@ from keras_albert.text.tokenizer.read_word_piece import (
     read_word_piece,
 )
 from keras_albert.text.tokenizer.vocabularies import open_vocabulary
+from keras_albert.utils.reading import write_json
 
 _VOCABULARY_FILE = "spiece.model"
 _TOKENIZER_FILE = "tokenizer.json"
@@ -218,7 +218,7 @@ class TransformersCheckpoint(WeightMapCheckpoint):
         if stated is not None and stated != found.ids[padding]:
             raise ValueError(
                 f"{self.directory / CONFIG_FILE} has pad_token_id={stated!r}, and the "
-                f"vocabulary beside it has {padding!r} with the id "
+                f"vocabulary has {padding!r} with the id "
                 f"{found.ids[padding]}. Copy the vocabulary there that belongs to the "
                 "weights, or pass a `tokenizer` or `preprocessor` with it."
             )
@@ -312,8 +312,7 @@ class TransformersFormat(WeightMapFormat):
             for name, role in (("pad", "pad"), ("bos", "cls"), ("eos", "sep")):
                 if (key := f"{name}_token_id") in config:
                     config[key] = words.ids[words.special_tokens[f"{role}_token"]]
-        text = json.dumps(config, indent=2, sort_keys=True)
-        (directory / CONFIG_FILE).write_text(f"{text}\n", encoding="utf-8")
+        write_json(directory / CONFIG_FILE, config, sort_keys=True)
         weight_files.write_safetensors(directory, tensors)
         length = backbone_of(model).max_sequence_length
         if words is not None:

@@ -8,9 +8,8 @@ from keras_albert.conversion.weight_map import (
     TRANSPOSED,
     Head,
     Mappings,
+    Naming,
     WeightMap,
-    WeightMapping,
-    name_blocks,
 )
 
 
@@ -38,41 +37,13 @@ class Architecture(WeightMap):
     segments: str | None = None
 
 
-def _dense(ours: str, theirs: str) -> Mappings:
-    return (
-        WeightMapping(f"{ours}/kernel", f"{theirs}.weight", TRANSPOSED),
-        WeightMapping(f"{ours}/bias", f"{theirs}.bias"),
-    )
-
-
-def _norm(ours: str, theirs: str) -> Mappings:
-    return (
-        WeightMapping(f"{ours}/gamma", f"{theirs}.weight"),
-        WeightMapping(f"{ours}/beta", f"{theirs}.bias"),
-    )
+_TORCH = Naming(".weight", ".bias", ".weight", ".bias", ".weight", TRANSPOSED)
 
 
 def _embeddings(scope: str) -> Mappings:
-    return (
-        *(
-            # KerasHub names the variable of position embeddings `embeddings`, too.
-            WeightMapping(f"embedding/{ours}/embeddings", f"{scope}.{theirs}.weight")
-            for ours, theirs in (
-                ("token_embedding", "word_embeddings"),
-                ("position_embedding", "position_embeddings"),
-                ("segment_embedding", "token_type_embeddings"),
-            )
-        ),
-        *_norm("embedding/layer_norm", f"{scope}.LayerNorm"),
-    )
-
-
-def _masked_lm(dense: str, layer_norm: str, bias: str) -> Mappings:
-    """Map the head of a masked LM; its last layer is tied to the embeddings."""
-    return (
-        *_dense("masked_lm_head/transform", dense),
-        *_norm("masked_lm_head/layer_norm", layer_norm),
-        WeightMapping("masked_lm_head/output_bias", bias),
+    tables = ("word_embeddings", "position_embeddings", "token_type_embeddings")
+    return _TORCH.embeddings(
+        [f"{scope}.{table}" for table in tables], f"{scope}.LayerNorm"
     )
 
 
@@ -80,9 +51,9 @@ def _heads(
     kind: str, masked_lm: Mappings, has_pooler: bool = True, **others: Any
 ) -> tuple[Head, ...]:
     """Return the heads of an architecture, of which `others` may differ, by task."""
-    classifier = (_dense("logits", "classifier"),)
-    spans = (_dense("span_logits", "qa_outputs"),)
-    choices = (_dense("score", "classifier"),)
+    classifier = (_TORCH.dense("logits", "classifier"),)
+    spans = (_TORCH.dense("span_logits", "qa_outputs"),)
+    choices = (_TORCH.dense("score", "classifier"),)
     found = [
         Head("AlbertBackbone", f"{kind}Model", has_pooler=has_pooler),
         Head("AlbertTextEmbedder", f"{kind}Model", has_pooler=has_pooler),
@@ -120,7 +91,7 @@ _BERT_LAYERS = (
     ("attention.output.LayerNorm", "output.LayerNorm"),
 )
 
-_ALBERT_PREDICTIONS = _masked_lm(
+_ALBERT_PREDICTIONS = _TORCH.masked_lm(
     "predictions.dense", "predictions.LayerNorm", "predictions.bias"
 )
 ALBERT = Architecture(
@@ -138,19 +109,17 @@ ALBERT = Architecture(
         "predictions.decoder.bias": "predictions.bias",
     },
     embeddings=_embeddings("albert.embeddings"),
-    projection=_dense(
+    projection=_TORCH.dense(
         "embedding/projection", "albert.encoder.embedding_hidden_mapping_in"
     ),
-    pooler=_dense("pooler", "albert.pooler"),
-    block=name_blocks(
+    pooler=_TORCH.dense("pooler", "albert.pooler"),
+    block=_TORCH.block(
         "albert.encoder.albert_layer_groups.{group}.albert_layers.{inner}.",
         (
             *("attention.query", "attention.key", "attention.value"),
             *("attention.dense", "ffn", "ffn_output"),
         ),
         ("attention.LayerNorm", "full_layer_layer_norm"),
-        _dense,
-        _norm,
     ),
     heads=_heads(
         "Albert",
@@ -160,7 +129,7 @@ ALBERT = Architecture(
             "AlbertForPreTraining",
             (
                 _ALBERT_PREDICTIONS,
-                _dense("sentence_order", "sop_classifier.classifier"),
+                _TORCH.dense("sentence_order", "sop_classifier.classifier"),
             ),
         ),
     ),
@@ -169,7 +138,7 @@ ALBERT = Architecture(
 
 # An ALBERT whose embeddings are as wide as the encoder, and whose layers are groups of
 # their own.
-_BERT_PREDICTIONS = _masked_lm(
+_BERT_PREDICTIONS = _TORCH.masked_lm(
     "cls.predictions.transform.dense",
     "cls.predictions.transform.LayerNorm",
     "cls.predictions.bias",
@@ -189,8 +158,8 @@ BERT = Architecture(
         "cls.predictions.decoder.bias": "cls.predictions.bias",
     },
     embeddings=_embeddings("bert.embeddings"),
-    pooler=_dense("pooler", "bert.pooler.dense"),
-    block=name_blocks("bert.encoder.layer.{group}.", *_BERT_LAYERS, _dense, _norm),
+    pooler=_TORCH.dense("pooler", "bert.pooler.dense"),
+    block=_TORCH.block("bert.encoder.layer.{group}.", *_BERT_LAYERS),
     heads=_heads(
         "Bert",
         _BERT_PREDICTIONS,
@@ -199,7 +168,10 @@ BERT = Architecture(
         AlbertPretrainer=Head(
             "AlbertPretrainer",
             "BertForPreTraining",
-            (_BERT_PREDICTIONS, _dense("sentence_order", "cls.seq_relationship")),
+            (
+                _BERT_PREDICTIONS,
+                _TORCH.dense("sentence_order", "cls.seq_relationship"),
+            ),
         ),
     ),
     head_prefixes=(
@@ -232,12 +204,12 @@ ELECTRA = Architecture(
     },
     tied={"generator_lm_head.weight": "electra.embeddings.word_embeddings.weight"},
     embeddings=_embeddings("electra.embeddings"),
-    projection=_dense("embedding/projection", "electra.embeddings_project"),
-    pooler=_dense("pooler", "classifier.dense"),
-    block=name_blocks("electra.encoder.layer.{group}.", *_BERT_LAYERS, _dense, _norm),
+    projection=_TORCH.dense("embedding/projection", "electra.embeddings_project"),
+    pooler=_TORCH.dense("pooler", "classifier.dense"),
+    block=_TORCH.block("electra.encoder.layer.{group}.", *_BERT_LAYERS),
     heads=_heads(
         "Electra",
-        _masked_lm(
+        _TORCH.masked_lm(
             "generator_predictions.dense",
             "generator_predictions.LayerNorm",
             "generator_lm_head.bias",
@@ -246,13 +218,13 @@ ELECTRA = Architecture(
         AlbertClassifier=Head(
             "AlbertClassifier",
             "ElectraForSequenceClassification",
-            (_dense("logits", "classifier.out_proj"),),
+            (_TORCH.dense("logits", "classifier.out_proj"),),
         ),
         AlbertMultipleChoice=Head(
             "AlbertMultipleChoice",
             "ElectraForMultipleChoice",
-            (_dense("score", "classifier"),),
-            pooler=_dense("pooler", "sequence_summary.summary"),
+            (_TORCH.dense("score", "classifier"),),
+            pooler=_TORCH.dense("pooler", "sequence_summary.summary"),
         ),
     ),
     head_prefixes=(
@@ -292,20 +264,18 @@ DISTILBERT = Architecture(
     tied={"vocab_projector.weight": "distilbert.embeddings.word_embeddings.weight"},
     embeddings=_embeddings("distilbert.embeddings"),
     segments="distilbert.embeddings.token_type_embeddings.weight",
-    pooler=_dense("pooler", "pre_classifier"),
-    block=name_blocks(
+    pooler=_TORCH.dense("pooler", "pre_classifier"),
+    block=_TORCH.block(
         "distilbert.transformer.layer.{group}.",
         (
             *("attention.q_lin", "attention.k_lin", "attention.v_lin"),
             *("attention.out_lin", "ffn.lin1", "ffn.lin2"),
         ),
         ("sa_layer_norm", "output_layer_norm"),
-        _dense,
-        _norm,
     ),
     heads=_heads(
         "DistilBert",
-        _masked_lm("vocab_transform", "vocab_layer_norm", "vocab_projector.bias"),
+        _TORCH.masked_lm("vocab_transform", "vocab_layer_norm", "vocab_projector.bias"),
         has_pooler=False,
     ),
     head_prefixes=(

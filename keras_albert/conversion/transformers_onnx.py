@@ -1,6 +1,5 @@
 """Folders of ONNX models that programs for transformers' models read."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from keras_albert.serving.onnx.export import check_onnx, write_onnx
 from keras_albert.tasks.base.task import AlbertTask
 from keras_albert.text.tokenizer.word_piece import ROLES
 from keras_albert.utils.atomic_files import atomic_directory
+from keras_albert.utils.reading import write_json
 
 # Where clients look for the model in float32 and in int8.
 _FILE = "onnx/model.onnx"
@@ -81,7 +81,7 @@ def check_task(task: AlbertTask) -> None:
     check_onnx()
 
 
-def write_folder(task: Any, folder: Path, models: Sequence[str]) -> None:
+def write_folder(task: AlbertTask, folder: Path, models: Sequence[str]) -> None:
     """Write the files of a task that was checked, with some of the two models."""
     task = tasks.with_one_head(task)
     preprocessor = task.preprocessor
@@ -92,8 +92,7 @@ def write_folder(task: Any, folder: Path, models: Sequence[str]) -> None:
         (CONFIG_FILE, _config(task)),
         ("special_tokens_map.json", special),
     ):
-        text = json.dumps(content, indent=2, ensure_ascii=False)
-        (folder / name).write_text(f"{text}\n", encoding="utf-8")
+        write_json(folder / name, content)
     if type(task).__name__ == "AlbertTextEmbedder":
         write_modules(task, folder)
     (folder / "onnx").mkdir()
@@ -102,7 +101,7 @@ def write_folder(task: Any, folder: Path, models: Sequence[str]) -> None:
         write_onnx(task, folder / name, "transformers", quantize=quantize)
 
 
-def _config(task: Any) -> dict[str, Any]:
+def _config(task: AlbertTask) -> dict[str, Any]:
     if getattr(task, "head", None) == "conditional":
         raise ValueError(
             "transformers' question answerers score starts and ends independently. "

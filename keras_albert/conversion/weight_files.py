@@ -27,7 +27,7 @@ H5_FILE = "tf_model.h5"
 _INDEX = ".index.json"
 
 # ALBERT's headers have a few kilobytes.
-_LONGEST_HEADER = 2**22
+_MAX_HEADER_BYTES = 2**22
 
 _TORCH_REMEDY = (
     "Copy or download it again; or save the model with a current version of "
@@ -47,7 +47,7 @@ _TORCH_NAMES = {
 }
 # Before PyTorch 1.6: a number, a version, the machine, the tensors and their keys.
 _STREAM_PROGRAMS = 5
-_LONGEST_PROGRAM = 2**22
+_MAX_PROGRAM_BYTES = 2**22
 
 # TensorFlow's kinds of weights, and PyTorch's.
 _H5_KINDS = {
@@ -150,7 +150,7 @@ def _read_safetensors(path: Path) -> Tensors:
     with reading(path):
         with open(path, "rb") as header:
             length = int.from_bytes(header.read(8), "little")
-            if length > _LONGEST_HEADER:
+            if length > _MAX_HEADER_BYTES:
                 raise ValueError(f"its header claims {length:,} bytes")
             # Refuses a name that occurs twice.
             parse_json(header.read(length))
@@ -253,7 +253,7 @@ def _check_pickle(file: Any, most: int | None) -> None:
     """Raise if a pickle names anything but tensors, or a number above `most`."""
     # PyTorch itself also allows `bytearray(n)` and `Tensor(n)`, of any size.
     for opcode, argument, position in pickletools.genops(file):
-        if (position or 0) > _LONGEST_PROGRAM:
+        if (position or 0) > _MAX_PROGRAM_BYTES:
             raise ValueError("its pickle is too long")
         if opcode.name == "GLOBAL" and argument not in _TORCH_NAMES:
             raise ValueError(
@@ -277,8 +277,8 @@ def _read_h5(path: Path) -> Tensors:
     tensors: Tensors = {}
     with reading(path):
         for place, array in arrays.items():
-            # The group of a layer, then the variable's name, with those of the model
-            # and of the layer. A head also lists the embeddings, which it shares.
+            # The group of a layer, then the variable's name, with the names of the
+            # model and of the layer. A head also lists the embeddings, which it shares.
             group, _, layer, *rest = place.split("/")
             if layer == group:
                 *scopes, kind = "/".join((layer, *rest)).removesuffix(":0").split("/")

@@ -67,39 +67,74 @@ class WeightMapping:
 Mappings: TypeAlias = tuple[WeightMapping, ...]
 Block: TypeAlias = Callable[[int, int, int], Mappings]
 
+_TABLES = ("token_embedding", "position_embedding", "segment_embedding")
 _NORMS = ("attention_layer_norm", "feedforward_layer_norm")
 
 
-def pair(ours: str, theirs: str, weights: Iterable[str]) -> Mappings:
-    """Map weights that have the same names in both layers."""
-    return tuple(
-        WeightMapping(f"{ours}/{weight}", f"{theirs}/{weight}") for weight in weights
-    )
+@dataclass(frozen=True)
+class Naming:
+    """How a format names the weights of a layer, after the name of the layer."""
+
+    kernel: str
+    bias: str
+    gamma: str
+    beta: str
+    table: str
+    # Of the kernels of dense layers.
+    transform: Transform = IDENTITY
+
+    def dense(self, ours: str, theirs: str) -> Mappings:
+        """Map a dense layer."""
+        return (
+            WeightMapping(f"{ours}/kernel", theirs + self.kernel, self.transform),
+            WeightMapping(f"{ours}/bias", theirs + self.bias),
+        )
+
+    def norm(self, ours: str, theirs: str) -> Mappings:
+        """Map a layer normalization."""
+        return (
+            WeightMapping(f"{ours}/gamma", theirs + self.gamma),
+            WeightMapping(f"{ours}/beta", theirs + self.beta),
+        )
+
+    def embeddings(self, tables: Sequence[str], norm: str) -> Mappings:
+        """Map the embeddings of tokens, positions and segments, and their norm."""
+        found = [
+            # KerasHub names the variable of position embeddings `embeddings`, too.
+            WeightMapping(f"embedding/{ours}/embeddings", theirs + self.table)
+            for ours, theirs in zip(_TABLES, tables, strict=True)
+        ]
+        return (*found, *self.norm("embedding/layer_norm", norm))
+
+    def masked_lm(self, dense: str, norm: str, bias: str) -> Mappings:
+        """Map the head of a masked LM; its last layer is tied to the embeddings."""
+        return (
+            *self.dense("masked_lm_head/transform", dense),
+            *self.norm("masked_lm_head/layer_norm", norm),
+            WeightMapping("masked_lm_head/output_bias", bias),
+        )
+
+    def block(self, scope: str, denses: Sequence[str], norms: Sequence[str]) -> Block:
+        """Return the function that maps a block; `scope` has `{group}`, `{inner}`.
+
+        The names of layers are in the order of `DENSE_LAYERS` and `_NORMS`.
+        """
+
+        def block(group: int, inner: int, num_heads: int) -> Mappings:
+            ours = f"encoder/group_{group}_block_{inner}"
+            theirs = scope.format(group=group, inner=inner)
+            found: list[WeightMapping] = []
+            for own, foreign in zip(DENSE_LAYERS, denses, strict=True):
+                found += self.dense(f"{ours}/{own}", theirs + foreign)
+            for own, foreign in zip(_NORMS, norms, strict=True):
+                found += self.norm(f"{ours}/{own}", theirs + foreign)
+            return tuple(found)
+
+        return block
 
 
-def name_blocks(
-    scope: str,
-    denses: Sequence[str],
-    norms: Sequence[str],
-    map_dense: Callable[[str, str], Mappings],
-    map_norm: Callable[[str, str], Mappings],
-) -> Block:
-    """Return the function that maps a block, from `{group}`, `{inner}` and the names.
-
-    The names of layers are in the order of `DENSE_LAYERS` and `_NORMS`.
-    """
-
-    def block(group: int, inner: int, num_heads: int) -> Mappings:
-        ours = f"encoder/group_{group}_block_{inner}"
-        theirs = scope.format(group=group, inner=inner)
-        found: list[WeightMapping] = []
-        for own, foreign in zip(DENSE_LAYERS, denses, strict=True):
-            found += map_dense(f"{ours}/{own}", theirs + foreign)
-        for own, foreign in zip(_NORMS, norms, strict=True):
-            found += map_norm(f"{ours}/{own}", theirs + foreign)
-        return tuple(found)
-
-    return block
+# The names of Keras.
+KERAS_NAMING = Naming("/kernel", "/bias", "/gamma", "/beta", "/embeddings")
 
 
 @dataclass(frozen=True)
@@ -111,7 +146,7 @@ class Head:
     # A checkpoint contains each part completely or not at all.
     parts: tuple[Mappings, ...] = ()
     has_pooler: bool = True
-    # Where it is not that of the architecture.
+    # Where it is not the architecture's.
     pooler: Mappings | None = None
 
     @property

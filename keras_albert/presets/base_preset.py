@@ -1,7 +1,6 @@
 """Presets that contain only what differs from another one, their base."""
 
 import hashlib
-import json
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -26,7 +25,7 @@ from keras_albert.presets.handles import BUILTIN_PRESETS, local_directory
 from keras_albert.types import FloatArray
 from keras_albert.utils.atomic_files import atomic_file
 from keras_albert.utils.keras_internals import all_layers
-from keras_albert.utils.reading import reading
+from keras_albert.utils.reading import reading, write_json
 from keras_albert.utils.remote import address_of, is_remote
 
 # The keys of `base.json`; the first is PEFT's, from `adapter_config.json`.
@@ -130,8 +129,7 @@ def write_difference(difference: Difference, directory: Path) -> None:
     if _VOCABULARY in difference.base:
         for path in directory.glob("assets/tokenizer/*"):
             path.unlink()
-    text = json.dumps(difference.base, indent=4)
-    (directory / BASE_FILE).write_text(text, encoding="utf-8")
+    write_json(directory / BASE_FILE, difference.base)
     # `save_file` restricts access to this user.
     with atomic_file(directory / DIFFERENCE_FILE) as partial:
         save_file(difference.arrays, partial)
@@ -207,7 +205,7 @@ def open_whole(base: str) -> Checkpoint:
 def _values(
     stored: Mapping[str, FloatArray], backbone: Any, source: str, base: str
 ) -> dict[str, FloatArray]:
-    """Return the weights of a base, which has those of a backbone."""
+    """Return the weights of a base, which must have the backbone's."""
     # The base may lack a pooler, which the difference contains as a whole then.
     own = [w for w in backbone.weights if not w.name.startswith("lora_")]
     shapes = {weight.path: tuple(weight.shape) for weight in own}

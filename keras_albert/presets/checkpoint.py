@@ -19,10 +19,10 @@ from keras_albert.utils.atomic_files import atomic_directory
 from keras_albert.utils.reading import read_json, read_optional_json
 
 # Without files a model has random weights; the largest ALBERT has 223 million.
-_MOST_WEIGHTS = 2**28
+_MAX_WEIGHTS = 2**28
 
 # The limit of any single size; products of sizes can still be printed.
-_MOST = 2**40
+_MAX_SIZE = 2**40
 
 # int4 packs two weights into one element.
 _WEIGHTS_AN_ELEMENT = 2
@@ -36,12 +36,19 @@ _HARMLESS_ARRAYS = 2**9
 
 _REMEDY = "Copy or download the file again, or correct it."
 
-_REQUIRED = (
-    *("vocabulary_size", "num_layers", "num_heads", "embedding_dim", "hidden_dim"),
-    "intermediate_dim",
-)
-_DEFAULTS = {"num_groups": 1, "num_inner_repetitions": 1}
-_DEFAULTS |= {"max_sequence_length": 512, "num_segments": 2}
+# The sizes of a backbone, and their defaults, if they have one.
+_SIZES = {
+    "vocabulary_size": None,
+    "num_layers": None,
+    "num_heads": None,
+    "embedding_dim": None,
+    "hidden_dim": None,
+    "intermediate_dim": None,
+    "num_groups": 1,
+    "num_inner_repetitions": 1,
+    "max_sequence_length": 512,
+    "num_segments": 2,
+}
 
 
 def check_backbone_size(
@@ -62,7 +69,7 @@ def check_backbone_size(
     if stored and blocks * _ARRAYS_A_BLOCK > len(stored) + _HARMLESS_ARRAYS:
         raise ValueError(
             f"{source} describes a model of {blocks:,} blocks, with {_ARRAYS_A_BLOCK} "
-            f"arrays each, and the files beside it contain {len(stored):,} arrays in "
+            f"arrays each, and its files contain {len(stored):,} arrays in "
             "total. Copy or download both again."
         )
 
@@ -70,13 +77,11 @@ def check_backbone_size(
 def check_size(weights: int, stored: Collection[tuple[int, ...]], source: str) -> None:
     """Raise if a config describes more weights than the files can contain."""
     elements = sum(map(prod, stored))
-    most = _MOST_WEIGHTS
+    most = _MAX_WEIGHTS
     if stored:
         most = elements * _WEIGHTS_AN_ELEMENT + _HARMLESS_WEIGHTS
     if weights > most:
-        held = (
-            f"the files beside it contain {elements:,}" if stored else "it has no files"
-        )
+        held = f"its files contain {elements:,}" if stored else "it has no files"
         raise ValueError(
             f"{source} describes a model of at least {weights:,} weights, and {held}: "
             "some are missing, damaged or truncated, or the config belongs to another "
@@ -87,11 +92,13 @@ def check_size(weights: int, stored: Collection[tuple[int, ...]], source: str) -
 def check_sizes(arguments: Mapping[str, Any], source: str) -> dict[str, int]:
     """Check that the sizes of a backbone are valid."""
     sizes: dict[str, int] = {}
-    has_rank = arguments.get("adapter_rank") is not None
-    for name in (*_REQUIRED, *_DEFAULTS, *(["adapter_rank"] if has_rank else ())):
-        value = arguments.get(name, _DEFAULTS.get(name))
+    names = list(_SIZES)
+    if arguments.get("adapter_rank") is not None:
+        names.append("adapter_rank")
+    for name in names:
+        value = arguments.get(name, _SIZES.get(name))
         is_count = isinstance(value, int) and not isinstance(value, bool)
-        if not is_count or not 1 <= value <= _MOST:
+        if not is_count or not 1 <= value <= _MAX_SIZE:
             found = repr(value)[:80] if name in arguments else "none"
             raise ValueError(
                 f"`{name}` in {source} must be an integer from 1 to 2**40. Received: "
@@ -157,7 +164,7 @@ class Checkpoint(abc.ABC):
     """A directory with a model, opened: what `from_preset` reads it by.
 
     A model is a backbone or a task. Tasks are identified by the names of their classes,
-    that of a subclass first.
+    a subclass first.
     """
 
     def __init__(self, format: "CheckpointFormat", files: Files) -> None:  # noqa: A002
@@ -182,12 +189,12 @@ class Checkpoint(abc.ABC):
     def task_name(self) -> str | None:
         """Return the name of the task class for the stored head, or `None`."""
 
-    def task_class(self, task: Any) -> Any:
+    def task_class(self, task: type) -> type:
         """Return the class to build: a task, or the subclass of it that was saved."""
         return task
 
     @abc.abstractmethod
-    def task_arguments(self, task: Any) -> dict[str, Any]:
+    def task_arguments(self, task: type) -> dict[str, Any]:
         """Return the arguments of `task_class(task)` that the checkpoint defines."""
 
     def preprocessor_arguments(self, preprocessor: Any) -> dict[str, Any]:
@@ -270,7 +277,7 @@ class CheckpointFormat(abc.ABC):
 
 @cache
 def formats() -> dict[str, CheckpointFormat]:
-    """Return all formats by key, those of other libraries first."""
+    """Return all formats by key, other libraries' first."""
     modules = (importlib.import_module(name) for name in _MODULES)
     return {each.key: each for module in modules for each in module.FORMATS}
 
@@ -303,7 +310,7 @@ def open_checkpoint(directory: Path) -> Checkpoint:
 
 
 def is_own_name(name: Any) -> bool:
-    """Return whether Keras' name of a class is that of one here, or of a subclass."""
+    """Return whether a registered name is a class of this package, or a subclass."""
     if not isinstance(name, str):
         return False
     found = keras.saving.get_registered_object(name)
@@ -319,7 +326,7 @@ PREPROCESSOR_FILE = "preprocessor.json"
 TOKENIZER_FILE = "tokenizer.json"
 WEIGHTS_FILE = "model.weights.h5"
 INDEX_FILE = "model.weights.json"
-# In place of weights: what differs from those of another preset.
+# In place of weights: the difference from another preset.
 BASE_FILE = "base.json"
 DIFFERENCE_FILE = "difference.safetensors"
 VOCABULARY_FILES = (

@@ -214,11 +214,11 @@ def refuse_mixing(written: Path, target: Path) -> Callable[[str], bool]:
         for pattern in _CHECKPOINT_FILES
         for path in target.glob(pattern)
     }
-    beside = sorted(name for name in there if not (written / name).is_file())
-    if beside:
+    others = sorted(name for name in there if not (written / name).is_file())
+    if others:
         raise FileExistsError(
             f"{target} has files of another checkpoint, which would be mixed with this "
-            f"one: {', '.join(beside[:9])}. Choose another directory, or move these "
+            f"one: {', '.join(others[:9])}. Choose another directory, or move these "
             "files."
         )
     return lambda name: False

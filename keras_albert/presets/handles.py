@@ -24,57 +24,43 @@ class BuiltinPreset:
     """A model that `from_preset` finds by name."""
 
     name: str
-    # `None` for a directory beside this file.
+    # `None` for a directory in this package.
     handle: str | None
     size: str
     version: int
     parameters: int
 
 
-# KerasHub's presets on Kaggle Models: the v2 weights. With a version in the handle,
-# cached files are found without a request to the server.
-_KERAS_HUB = (
-    ("base", "base", 5, 11_683_584),
-    ("large", "large", 3, 17_683_968),
-    ("extra_large", "xlarge", 3, 58_724_864),
-    ("extra_extra_large", "xxlarge", 3, 222_595_584),
-)
-
-BUILTIN_PRESETS = {
-    preset.name: preset
-    for preset in (
-        *(
-            BuiltinPreset(
-                name=f"albert_{long}_en_uncased",
-                handle=f"kaggle://keras/albert/keras/albert_{long}_en_uncased/{number}",
-                size=short,
-                version=2,
-                parameters=parameters,
-            )
-            for long, short, number, parameters in _KERAS_HUB
-        ),
-        # All eight released models, on the Hugging Face Hub.
-        *(
-            BuiltinPreset(
-                name=f"albert_{size}_v{version}_en_uncased",
-                handle=f"hf://albert/albert-{size}-v{version}",
-                size=size,
-                version=version,
-                parameters=parameters,
-            )
-            for version in (1, 2)
-            for _, size, _, parameters in _KERAS_HUB
-        ),
-        # In the package, made by `examples/albert_tiny.py` and `albert_small.py`.
-        BuiltinPreset("albert_tiny_en_uncased", None, "tiny", 1, parameters=3_514_624),
-        *(
-            BuiltinPreset(
-                f"albert_small_en_uncased{use}", None, "small", 1, parameters=9_855_360
-            )
-            for use in ("", "_sst2", "_ner", "_squad")
-        ),
-    )
+# By KerasHub's word for the size: our word, the version on Kaggle Models, with which
+# cached files are found without a request to the server, and the parameters.
+_RELEASED = {
+    "base": ("base", 5, 11_683_584),
+    "large": ("large", 3, 17_683_968),
+    "extra_large": ("xlarge", 3, 58_724_864),
+    "extra_extra_large": ("xxlarge", 3, 222_595_584),
 }
+
+
+def _builtin_presets() -> Iterator[BuiltinPreset]:
+    # KerasHub's presets: the v2 weights.
+    for long, (size, number, parameters) in _RELEASED.items():
+        name = f"albert_{long}_en_uncased"
+        handle = f"kaggle://keras/albert/keras/{name}/{number}"
+        yield BuiltinPreset(name, handle, size, 2, parameters)
+    # All eight released models, on the Hugging Face Hub.
+    for version in (1, 2):
+        for size, _, parameters in _RELEASED.values():
+            name = f"albert_{size}_v{version}_en_uncased"
+            handle = f"hf://albert/albert-{size}-v{version}"
+            yield BuiltinPreset(name, handle, size, version, parameters)
+    # In the package, made by `examples/albert_tiny.py` and `albert_small.py`.
+    yield BuiltinPreset("albert_tiny_en_uncased", None, "tiny", 1, 3_514_624)
+    for use in ("", "_sst2", "_ner", "_squad"):
+        name = f"albert_small_en_uncased{use}"
+        yield BuiltinPreset(name, None, "small", 1, 9_855_360)
+
+
+BUILTIN_PRESETS = {preset.name: preset for preset in _builtin_presets()}
 
 
 # Of other schemes, KerasHub says that the preset is unknown.

@@ -109,9 +109,6 @@ class Preset(Checkpoint):
             name = VOCABULARY_FILES["split_cjk" in (rules or ())]
             if not has(name) and base_preset.vocabulary_digest(self.files) is None:
                 raise _missing(here / name, here / TOKENIZER_FILE)
-        if needs_text and has(PREPROCESSOR_FILE):
-            config = self.config(PREPROCESSOR_FILE)["config"]
-            _check_masks(here / PREPROCESSOR_FILE, config)
         self._check_sizes(load_weights)
 
     def _check_sizes(self, load_weights: bool) -> None:
@@ -166,11 +163,11 @@ class Preset(Checkpoint):
             )
         return saved
 
-    def task_class(self, task: Any) -> Any:
+    def task_class(self, task: type) -> type:
         saved = self.saved_task
         return saved if saved is not None and issubclass(saved, task) else task
 
-    def task_arguments(self, task: Any) -> dict[str, Any]:
+    def task_arguments(self, task: type) -> dict[str, Any]:
         if self.task_class(task) is not self.saved_task:
             return {}
         config = copy.deepcopy(self.config(TASK_FILE)["config"])
@@ -345,17 +342,3 @@ def _differences(
     for key in sorted({*first, *second} - {"name"}):
         inner = where if key == "config" else f"{where}.{key}".lstrip(".")
         yield from _differences(first.get(key), second.get(key), inner)
-
-
-def _check_masks(path: Path, config: Mapping[str, Any]) -> None:
-    """Check that a row does not have more predictions than tokens."""
-    masks = config.get("mask_selection_length")
-    length = config.get("sequence_length") or config.get("max_sequence_length")
-    if masks is None or length is None:
-        return
-    if not (isinstance(masks, int) and isinstance(length, int) and masks <= length):
-        raise ValueError(
-            f"`mask_selection_length` in {path} is {masks!r:.80}; it must be an "
-            f"integer, at most {length}, the number of tokens in a row. Copy or "
-            "download the file again, or correct it."
-        )

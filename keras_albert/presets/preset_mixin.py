@@ -1,6 +1,5 @@
 """`from_preset` and `save_to_preset` of backbones, tokenizers and tasks."""
 
-import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -22,7 +21,7 @@ from keras_albert.presets.checkpoint import (
 from keras_albert.presets.handles import BUILTIN_PRESETS, local_directory
 from keras_albert.utils.arguments import MissingArgumentError
 from keras_albert.utils.keras_internals import IN_USE, has_no_value
-from keras_albert.utils.reading import read_json, reading
+from keras_albert.utils.reading import read_json, reading, write_json
 
 _REMEDY = "Copy or download it again, or pass the missing arguments."
 
@@ -56,7 +55,7 @@ class PresetMixin:
                 storage, such as `s3://bucket/preset`.
             **kwargs: `load_weights=False` for random weights, `dtype`, and
                 constructor arguments that override the preset's; for a task also
-                those of its backbone, such as `remat=True`.
+                arguments of its backbone, such as `remat=True`.
 
         Returns:
             An instance of this class.
@@ -120,8 +119,8 @@ class PresetMixin:
             NotADirectoryError: If `preset_dir` is a file.
             ValueError: If files there conflict with the new ones: another library's
                 checkpoint, or a task if only a backbone is saved; or if the class of
-                the model or of a part is not registered; or if a matrix differs from
-                that of the base, and has no LoRA. Nothing is changed then.
+                the model or of a part is not registered; or if a matrix without
+                LoRA differs from the base's. Nothing is changed then.
 
         Example:
             >>> import tempfile
@@ -182,8 +181,7 @@ def _name_tasks(directory: Path) -> None:
         and getattr(keras_hub.models, base.__name__, None) is base
     }
     path = directory / METADATA_FILE
-    metadata = read_json(path) | {"tasks": sorted(tasks)}
-    path.write_text(json.dumps(metadata, indent=4), encoding="utf-8")
+    write_json(path, read_json(path) | {"tasks": sorted(tasks)})
 
 
 @contextmanager

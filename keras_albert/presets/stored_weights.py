@@ -152,8 +152,8 @@ def check_shard_name(name: object, index: Path) -> str:
         if all(path.parts == (name,) and not path.anchor for path in flavours):
             return name
     raise ValueError(
-        f"{index} names the file {name!r}, and shards must be plain file names beside "
-        "the index. Do not use this checkpoint, or correct the index."
+        f"{index} names the file {name!r}, and shards must be plain file names in "
+        "its directory. Do not use this checkpoint, or correct the index."
     )
 
 

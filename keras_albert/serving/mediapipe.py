@@ -79,7 +79,7 @@ def export_mediapipe(
     )
 
 
-def _check_task(task: Any) -> Sequence[str]:
+def _check_task(task: AlbertTask) -> Sequence[str]:
     """Return the vocabulary of a task that MediaPipe runs, or raise."""
     name = type(task).__name__
     if (

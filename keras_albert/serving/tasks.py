@@ -1,7 +1,7 @@
 """What all exports share: checks, tables, metadata and weights of tasks, and errors."""
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from pkgutil import resolve_name
@@ -103,6 +103,16 @@ WINDOWS_AT_ONCE = 64
 SPACES = "".join(filter(str.isspace, map(chr, range(sys.maxunicode + 1))))
 
 
+def character_class(codes: Iterable[int]) -> str:
+    """Return a regular expression, for RE2 and others, of any of some characters."""
+    ascending = np.array(sorted(codes))
+    parts = []
+    for run in np.split(ascending, np.flatnonzero(np.diff(ascending) > 1) + 1):
+        last = rf"-\x{{{run[-1]:X}}}" if len(run) > 1 else ""
+        parts.append(rf"\x{{{run[0]:X}}}{last}")
+    return f"[{''.join(parts)}]"
+
+
 def token_names(tokenizer: Any) -> list[str]:
     """Return the text of each token, as in `fill_mask`."""
     return [text.removeprefix(" ") for text in tokenizer.vocabulary.texts]
@@ -118,7 +128,7 @@ def entity_tables(names: Sequence[str]) -> tuple[list[str], list[list[bool]]]:
     return labels, joins
 
 
-_LARGEST = 64
+_MAX_INT8 = 64
 
 
 def float_task(task: AlbertTask) -> Any:
@@ -130,7 +140,7 @@ def float_task(task: AlbertTask) -> Any:
     config["backbone"]["config"]["dtype"] = "float32"
     config["backbone"]["config"].pop("quantized_dtype", None)
     copy = type(task).from_config(config)
-    # The path of a layer is not always that of its variables.
+    # A layer and its variables may have different paths.
     variables = {variable.path: variable for variable in task.variables}
     dense = keras.layers.Dense, keras.layers.Embedding
     for variable in copy.weights:
@@ -174,7 +184,7 @@ def split_int8(
     # Models](https://onnxruntime.ai/docs/performance/model-optimizations/quantization.html),
     # "When and why do I need to try U8U8?".
     largest = np.abs(matrix).max(axis=axis, keepdims=True)
-    scale = np.where(largest > 0, largest, 1.0) / _LARGEST
+    scale = np.where(largest > 0, largest, 1.0) / _MAX_INT8
     numbers = np.rint(matrix / scale).astype(np.int8)
     return numbers, scale.squeeze(axis).astype(np.float32)
 

@@ -27,7 +27,7 @@ _FIELDS = {
 _TOLERANCE = 0.05
 
 # Operations of TensorFlow's Python library that a server lacks, or supports only for
-# graphs compiled by the same XLA version: those of jax2tf, and calls into Python.
+# graphs compiled by the same XLA version: jax2tf's, and calls into Python.
 _NOT_SERVED = ("EagerPyFunc", "PyFunc", "Xla")
 
 
@@ -76,12 +76,11 @@ def verify(
 
     This proves three things:
 
-    - TensorFlow's session, which a server runs, too, loads the graph and its weights
-      without Python code of the exporting packages: in a new process, which imports
-      TensorFlow but neither this package nor tensorflow-text; of the latter it loads
-      the libraries of operations.
-    - A stock server has all operations of the graph: the process has only those of
-      TensorFlow and tensorflow-text, and calls into Python and XLA are refused.
+    - TensorFlow loads the graph and its weights without Python code of the exporting
+      packages: in a new process, which imports neither this package nor
+      tensorflow-text; of the latter it loads the libraries of operations.
+    - A stock server has all operations of the graph: the process has only
+      TensorFlow's and tensorflow-text's, and calls into Python and XLA are refused.
     - The requests of the warm-up file have the same results as when it was written.
 
     Args:
@@ -151,7 +150,7 @@ def verify(
 
 
 def read_signatures(described: Mapping[str, Any]) -> dict[str, Signature]:
-    """Read the signatures of `manifest.json` and of `session_program.describe`."""
+    """Read the signatures of `manifest.json` and of `replay_program.describe`."""
 
     def read(specs: Mapping[str, Any]) -> dict[str, TensorSpec]:
         return {
@@ -168,10 +167,10 @@ def read_signatures(described: Mapping[str, Any]) -> dict[str, Signature]:
 def _replay(
     version: Path, python: str | os.PathLike[str]
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Run `session_program`: return what it read, and each replayed request."""
+    """Run `replay_program`: return what it read, and each replayed request."""
     finished = run_child(
         [os.fspath(python), "-I"],
-        str(Path(__file__).with_name("session_program.py")),
+        str(Path(__file__).with_name("replay_program.py")),
         [str(version)],
     )
     read, *replayed = [json.loads(x) for x in finished.stdout.splitlines()] or [{}]

@@ -31,7 +31,7 @@ def refuse_unknown(
     hint: str | None = None,
 ) -> None:
     """Raise if a constructor received an unknown keyword argument."""
-    # `inherited` are further known names, by default those of its bases; `hint`
+    # `inherited` are further known names, by default of its bases; `hint`
     # replaces the list if no name is similar.
     constructors = [cls] if inherited is not None else list(cls.__mro__)
     known = set(_UNNAMED if inherited is None else inherited)
@@ -131,7 +131,7 @@ def warn_of_depth(num_layers: object, trained: int) -> None:
 
 
 def check_rates(**rates: object) -> None:
-    """Check that dropout rates are fractions."""
+    """Check that rates, such as of dropout, are from 0 to 1."""
     for name, rate in rates.items():
         # False for NaN.
         if not (_is_number(rate) and 0 <= rate <= 1):  # type: ignore[operator]
@@ -141,12 +141,7 @@ def check_rates(**rates: object) -> None:
 
 def check_epsilon(layer_norm_epsilon: object) -> None:
     """Check that an epsilon is not negative, and does not outweigh the variance."""
-    is_number = _is_number(layer_norm_epsilon)
-    if not (is_number and 0 <= layer_norm_epsilon <= 1):  # type: ignore[operator]
-        raise ValueError(
-            "`layer_norm_epsilon` must be a number from 0 to 1. Received: "
-            f"layer_norm_epsilon={layer_norm_epsilon!r}"
-        )
+    check_rates(layer_norm_epsilon=layer_norm_epsilon)
 
 
 def check_finite_and_positive(**numbers: object) -> None:

@@ -26,24 +26,24 @@ fcntl: Any = import_module("fcntl") if find_spec("fcntl") else None
 _SUFFIX = ".keras-albert"
 _NAME = re.compile(rf"\..*\.[a-z0-9_]{{8}}{re.escape(_SUFFIX)}")
 # File systems allow names of 255 bytes.
-_LONGEST_NAME = 50
+_MAX_NAME = 50
 
 
 @contextmanager
-def temporary_directory(beside: Path) -> Iterator[Path]:
+def temporary_directory(target: Path) -> Iterator[Path]:
     """Create a hidden directory, and remove it when the block ends."""
     # If the process is killed, the next one that writes to the same parent removes it:
     # a lock, which ends with its process, tells abandoned ones from those in use.
-    if remote.is_remote(beside):
+    if remote.is_remote(target):
         with tempfile.TemporaryDirectory() as temporary:
             yield Path(temporary)
         return
-    with _temporary(beside, tempfile.mkdtemp) as path:
+    with _temporary(target, tempfile.mkdtemp) as path:
         yield path
 
 
 @contextmanager
-def temporary_file(beside: Path) -> Iterator[Path]:
+def temporary_file(target: Path) -> Iterator[Path]:
     """Create a hidden, empty file, and remove it when the block ends."""
 
     def make(**where: Any) -> str:
@@ -51,14 +51,14 @@ def temporary_file(beside: Path) -> Iterator[Path]:
         os.close(handle)
         return str(path)
 
-    with _temporary(beside, make) as path:
+    with _temporary(target, make) as path:
         yield path
 
 
 @contextmanager
-def _temporary(beside: Path, make: Callable[..., str]) -> Iterator[Path]:
-    _clear_abandoned(beside.parent)
-    path, handle = _make_locked(beside, make)
+def _temporary(target: Path, make: Callable[..., str]) -> Iterator[Path]:
+    _clear_abandoned(target.parent)
+    path, handle = _make_locked(target, make)
     try:
         yield path
     finally:
@@ -67,10 +67,10 @@ def _temporary(beside: Path, make: Callable[..., str]) -> Iterator[Path]:
             os.close(handle)
 
 
-def _make_locked(beside: Path, make: Callable[..., str]) -> tuple[Path, int | None]:
-    prefix = f".{beside.name[:_LONGEST_NAME]}."
+def _make_locked(target: Path, make: Callable[..., str]) -> tuple[Path, int | None]:
+    prefix = f".{target.name[:_MAX_NAME]}."
     while True:
-        path = Path(make(prefix=prefix, suffix=_SUFFIX, dir=beside.parent))
+        path = Path(make(prefix=prefix, suffix=_SUFFIX, dir=target.parent))
         try:
             handle = lock(path)
         except FileNotFoundError:

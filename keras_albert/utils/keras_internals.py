@@ -66,8 +66,8 @@ def all_layers(layer: Any) -> list[Any]:
 
 def outputs_of_layer(model: Any, layer: Any) -> Any:
     """Return the symbolic outputs of a layer in a functional model."""
-    # They are those in the model's graph; `layer.output` is that of the layer's own
-    # call. Keras 3.15 to 3.16.
+    # In the model's graph; `layer.output` belongs to the layer's own call. Keras 3.15
+    # to 3.16.
     in_graph = {id(node) for nodes in model._nodes_by_depth.values() for node in nodes}
     [node] = (node for node in layer._inbound_nodes if id(node) in in_graph)
     return keras.tree.pack_sequence_as(layer.output, node.outputs)

@@ -1,4 +1,4 @@
-"""Reading untrusted files, with one error that names the file and the remedy."""
+"""Reading untrusted files, with one error that names the file and the remedy; JSON."""
 
 import json
 import os
@@ -13,10 +13,10 @@ _REMEDY = "Copy or download it again."
 
 # The configs of released models are a few kilobytes; parsed JSON takes up to twenty
 # times its bytes in memory.
-_MOST_BYTES = 2**23
+_MAX_BYTES = 2**23
 
 _KINDS: dict[type, str] = {dict: "an object", list: "a list"}
-_LONGEST_REASON = 300
+_MAX_REASON = 300
 
 
 @contextmanager
@@ -34,8 +34,8 @@ def reading(path: str | os.PathLike[str], remedy: str | None = None) -> Iterator
             raise
         # The first line of the error, with its type if that is informative.
         text, *_ = str(error).strip().splitlines() or [""]
-        if len(text) > _LONGEST_REASON:
-            text = f"{text[:_LONGEST_REASON]}..."
+        if len(text) > _MAX_REASON:
+            text = f"{text[:_MAX_REASON]}..."
         plain = type(error) in (OSError, RuntimeError, TypeError, ValueError)
         if not (plain and text):
             text = f"{type(error).__name__}: {text}".rstrip(": ")
@@ -48,7 +48,7 @@ def reading(path: str | os.PathLike[str], remedy: str | None = None) -> Iterator
 def read_json(path: str | os.PathLike[str], kind: type = dict) -> Any:
     """Read a JSON file, of a bounded size."""
     with reading(path):
-        return parse_json(read_bytes(path, _MOST_BYTES), kind)
+        return parse_json(read_bytes(path, _MAX_BYTES), kind)
 
 
 def read_optional_json(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -64,6 +64,12 @@ def parse_json(content: bytes, kind: type = dict) -> Any:
         msg = f"it contains {type(found).__name__}, but must contain {_KINDS[kind]}"
         raise TypeError(msg)
     return found
+
+
+def write_json(path: Path, content: Any, sort_keys: bool = False) -> None:
+    """Write a JSON file."""
+    text = json.dumps(content, indent=2, ensure_ascii=False, sort_keys=sort_keys)
+    path.write_text(f"{text}\n", encoding="utf-8")
 
 
 def read_bytes(path: str | os.PathLike[str], most_bytes: int) -> bytes:

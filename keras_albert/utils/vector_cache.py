@@ -11,7 +11,7 @@ import numpy as np
 from keras_albert.types import FloatArray
 
 # Of the file; it begins anew with more.
-_MOST_BYTES = 1 << 30
+_MAX_BYTES = 1 << 30
 # Of one query of SQLite.
 _KEYS = 500
 
@@ -54,7 +54,7 @@ class VectorCache:
             return
         with suppress(sqlite3.Error, OSError):
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            if self._path.is_file() and self._path.stat().st_size > _MOST_BYTES:
+            if self._path.is_file() and self._path.stat().st_size > _MAX_BYTES:
                 self._path.unlink()
             rows = [(key, vector.tobytes()) for key, vector in vectors.items()]
             with closing(self._connect()) as file, file:

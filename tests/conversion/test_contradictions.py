@@ -1,7 +1,5 @@
 """Files of one checkpoint that contradict each other, in each format that has them."""
 
-import json
-
 import pytest
 
 from keras_albert import (
@@ -10,7 +8,7 @@ from keras_albert import (
     AlbertTextEmbedderPreprocessor,
     AlbertTokenizer,
 )
-from tests.foreign_models import TINY
+from tests.foreign_models import TINY, change_json
 from tests.one_backend import on_one_backend
 
 pytestmark = on_one_backend
@@ -69,9 +67,7 @@ def test_a_vocabulary_without_a_special_token_is_refused(checkpoint):
 )
 def test_relative_positions_are_refused(checkpoint):
     directory, _, config = checkpoint
-    path = directory / config
-    changed = json.loads(path.read_text()) | {"position_embedding_type": "relative_key"}
-    path.write_text(json.dumps(changed))
+    change_json(directory / config, position_embedding_type="relative_key")
     message = rf"`position_embedding_type` in .*{config} must be 'absolute'.*correct"
     with pytest.raises(ValueError, match=message):
         AlbertTextEmbedder.from_preset(directory)

@@ -15,7 +15,7 @@ from keras_albert import (
     AlbertTextEmbedderPreprocessor,
     AlbertTokenizer,
 )
-from tests.foreign_models import TINY
+from tests.foreign_models import TINY, change_json
 from tests.random_weights import fill_weights
 
 pytest.importorskip("sentence_transformers")
@@ -89,7 +89,7 @@ def test_the_first_numbers_are_used_there(tmp_path, normalize):
     assert again.dim == 6
     np.testing.assert_array_equal(again.embed(TEXTS), expected)
     path = tmp_path / "theirs/config_sentence_transformers.json"
-    _change(path, truncate_dim=1000)
+    change_json(path, truncate_dim=1000)
     assert AlbertTextEmbedder.from_preset(tmp_path / "theirs").dim == 16
 
 
@@ -108,7 +108,7 @@ def test_prompts_are_those_of_the_folder(folder, tmp_path):
         ours.embed(TEXTS, prompt="passage")
 
     shutil.copytree(folder, tmp_path / "copy")
-    _change(
+    change_json(
         tmp_path / "copy/config_sentence_transformers.json", default_prompt_name="query"
     )
     ours, theirs = (
@@ -143,11 +143,6 @@ def test_another_task_reads_the_checkpoint_alone(folder):
     assert AlbertBackbone.from_preset(folder).num_groups == 2
 
 
-def _change(path, **changes):
-    content = json.loads(path.read_text())
-    path.write_text(json.dumps(content | changes))
-
-
 def _add_dense(folder):
     path = folder / "modules.json"
     modules = json.loads(path.read_text())
@@ -156,7 +151,7 @@ def _add_dense(folder):
 
 
 def _changed(name, **changes):
-    return lambda folder: _change(folder / name, **changes)
+    return lambda folder: change_json(folder / name, **changes)
 
 
 POOLING, SETTINGS = "1_Pooling/config.json", "config_sentence_transformers.json"
@@ -176,12 +171,12 @@ OUTSIDE = '[{"path": "../x", "type": "a.Transformer"}]'
             _changed(POOLING, pooling_mode_cls_token=True),
             r"`pooling_mode`.*\['cls', 'mean'\]",
         ),
-        (_changed(SETTINGS, truncate_dim=0), "`truncate_dim`.*a width, or null"),
-        (_changed(SETTINGS, truncate_dim="8"), "`truncate_dim`.*a width, or null"),
-        (_changed(SETTINGS, default_prompt_name="x"), "`default_prompt_name`.*query"),
+        (_changed(SETTINGS, truncate_dim=0), "`dim` is a width from 1 to 16.*: 0"),
+        (_changed(SETTINGS, truncate_dim="8"), "`dim` is a width from 1 to 16.*'8'"),
+        (_changed(SETTINGS, default_prompt_name="x"), "There is no prompt 'x'.*query"),
         (
             _changed("sentence_bert_config.json", max_seq_length=0),
-            "`max_seq_length`.*above 0",
+            "`max_sequence_length` must be at least",
         ),
         (
             lambda folder: (folder / "modules.json").write_text(OUTSIDE),

@@ -1,7 +1,6 @@
 """Presets that contain only what differs from another one."""
 
 import functools
-import json
 import os
 import shutil
 
@@ -19,6 +18,7 @@ from keras_albert import (
 )
 from keras_albert.conversion.convert import load_task
 from keras_albert.text.tokenizer.sentencepiece_file import parse_vocabulary
+from tests.foreign_models import change_json
 from tests.serving.served_models import make_task
 
 TEXTS = ["the river runs", "not today", "wind and town"] * 2
@@ -237,12 +237,7 @@ def chain(copy):
 
 
 def name_as_base(value):
-    def change(copy):
-        content = json.loads((copy / "base.json").read_text())
-        content["base_model_name_or_path"] = value
-        (copy / "base.json").write_text(json.dumps(content))
-
-    return change
+    return lambda c: change_json(c / "base.json", base_model_name_or_path=value)
 
 
 BASE_WEIGHTS, DIFFERENCE = "base/model.weights.h5", "difference.safetensors"

@@ -1,6 +1,7 @@
 """The bundled presets: no network, a few megabytes, useful weights."""
 
 import keras
+import keras_hub
 import numpy as np
 import pytest
 from huggingface_hub import ModelCard
@@ -132,18 +133,6 @@ CONTEXTS = [
     "The museum is open daily from 10 a.m. to 6 p.m., except on Mondays. Tickets cost "
     "15 dollars for adults and 8 dollars for students. The collection of 4,000 "
     "paintings was given to the city by Maria Lopez in 1954.",
-    "Marie Curie was born in Warsaw in 1867. She moved to Paris to study physics and "
-    "married Pierre Curie in 1895. She received the Nobel Prize in Chemistry in 1911 "
-    "for the discovery of radium and polonium.",
-    "The printer connects over Wi-Fi or a USB cable. To reset it, hold the power "
-    "button for ten seconds until the light turns orange. A cartridge prints about 300 "
-    "pages. The guarantee lasts two years.",
-    "In 2019 the company moved its head office from Boston to Denver because rents "
-    "were lower. It has 1,200 employees and makes bicycles for children. Its founder, "
-    "Tom Reed, sold it to a Dutch group for 90 million euros.",
-    "Honey bees live in colonies of up to 60,000 workers. Only the queen lays eggs, as "
-    "many as 2,000 a day. In winter, the bees form a cluster to keep warm and feed on "
-    "stored honey.",
 ]
 QUESTIONS = [
     (0, "Where is the Eiffel Tower?", "Paris"),
@@ -163,30 +152,9 @@ QUESTIONS = [
     (3, "Who gave the paintings to the city?", "Maria Lopez"),
     (3, "How many paintings are in the collection?", "4,000"),
     (3, "When does the museum open?", "10"),
-    (4, "Where was Marie Curie born?", "Warsaw"),
-    (4, "When was she born?", "1867"),
-    (4, "Whom did she marry?", "Pierre"),
-    (4, "What did she study in Paris?", "physics"),
-    (4, "What did she discover?", "radium"),
-    (4, "When did she get the Nobel Prize?", "1911"),
-    (5, "How do I reset the printer?", "power button"),
-    (5, "How many pages does a cartridge print?", "300"),
-    (5, "How long is the guarantee?", "two years"),
-    (5, "What color is the light after a reset?", "orange"),
-    (6, "Where did the company move?", "Denver"),
-    (6, "Why did it move?", "rents"),
-    (6, "Who founded the company?", "Tom Reed"),
-    (6, "How many employees does it have?", "1,200"),
-    (6, "What does the company make?", "bicycles"),
-    (6, "How much was it sold for?", "90 million"),
-    (7, "Who lays the eggs?", "queen"),
-    (7, "How many eggs does the queen lay a day?", "2,000"),
-    (7, "What do bees eat in winter?", "honey"),
-    (7, "How large are colonies?", "60,000"),
-    (7, "Why do bees form a cluster?", "warm"),
 ]
-# It had 32 right when it was released.
-ANSWERED = 30
+# It had 13 right when it was released.
+ANSWERED = 12
 
 
 def test_answers_on_first_sight():
@@ -220,3 +188,14 @@ def test_it_becomes_a_classifier(name):
     values = [keras.ops.convert_to_numpy(v) for v in classifier.backbone.weights]
     assert all(np.isfinite(value).all() for value in values)
     assert classifier.predict(["a text"], verbose=0).shape == (1, 3)
+
+
+def test_the_names_are_those_of_keras_hub_and_all_released_models():
+    assert set(keras_hub.models.AlbertBackbone.presets) <= set(BUILTIN_PRESETS)
+    for size in ("base", "large", "xlarge", "xxlarge"):
+        for version in (1, 2):
+            preset = BUILTIN_PRESETS[f"albert_{size}_v{version}_en_uncased"]
+            assert (preset.size, preset.version) == (size, version)
+            assert preset.handle == f"hf://albert/albert-{size}-v{version}"
+    for name, preset in BUILTIN_PRESETS.items():
+        assert preset.name == name

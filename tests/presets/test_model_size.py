@@ -1,4 +1,4 @@
-"""Configs of models that the files beside them cannot contain."""
+"""Configs of models that their files cannot contain."""
 
 import pytest
 

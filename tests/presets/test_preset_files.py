@@ -249,7 +249,7 @@ def test_a_preset_replaced_while_it_is_read_is_refused(tasks, tmp_path, monkeypa
 
 class TestExports:
     @pytest.mark.parametrize("over", ["whole", "backbone", "tokenizer"])
-    def test_not_beside_a_preset(self, tasks, tmp_path, over):
+    def test_not_into_a_preset(self, tasks, tmp_path, over):
         WAYS[over](tasks[0], tmp_path)
         before = read_files(tmp_path)
         with pytest.raises(FileExistsError, match="files of another checkpoint"):

@@ -151,3 +151,11 @@ def test_damaged_indices_are_named(model, tmp_path, index):
     path.write_text(json.dumps(index))
     with pytest.raises(ValueError, match=r"model\.weights\.json"):
         check_stored_weights(model, path)
+
+
+@pytest.mark.parametrize("name", ["../model_00000.weights.h5", "/model.weights.h5", 3])
+def test_a_shard_outside_the_directory_is_refused(model, tmp_path, name):
+    path = tmp_path / "model.weights.json"
+    path.write_text(json.dumps({"weight_map": {"/layers/dense/vars": name}}))
+    with pytest.raises(ValueError, match="plain file names"):
+        check_stored_weights(model, path)

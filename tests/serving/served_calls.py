@@ -60,6 +60,8 @@ STRANGE = {
 # Calls of whose rows there are requests of one, and of all in turn up to 65.
 REPEATED = "embed embed_document choose label label_document tag words bare_tag read"
 REPEATED = (*REPEATED.split(), "doubt")
+# Words and answers have a place in texts: here also in texts that end in blanks.
+PLACED = [*HARD, "abc  ", "  two words \n", "naïve\u200d café\u200b "]
 
 
 def asked_for(kind, names):
@@ -72,18 +74,19 @@ def asked_for(kind, names):
 
 
 class ServedModel:
-    """A SavedModel in a session of this process: TensorFlow's import takes seconds."""
+    """A SavedModel in this process: TensorFlow's import takes seconds."""
 
     def __init__(self, path):
-        from keras_albert.serving import session_program
+        from keras_albert.serving import replay_program
 
-        self._run = session_program.run
-        self.session, self.graph = session_program.load(str(path))
-        self.signatures = read_signatures(session_program.describe(self.graph))
-        self.operations = set(session_program.operations(self.graph))
+        self._run, self.model = replay_program.run, replay_program.load(str(path))
+        self.signatures = read_signatures(
+            replay_program.describe(self.model.signatures)
+        )
+        self.operations = set(replay_program.operations(path))
 
     def run(self, name, inputs):
-        return self._run(self.session, self.graph.signature_def[name], inputs)
+        return self._run(self.model.signatures[name], inputs)
 
 
 def as_arrays(signature, inputs):
@@ -140,7 +143,6 @@ def ask(path, calls):
         else:
             found |= {f"{call}/{name}": array for name, array in outputs.items()}
     assert model.operations <= TRIED_OPERATIONS
-    model.session.close()
     return found
 
 
@@ -148,11 +150,12 @@ def make_calls(tasks):
     """Return all requests by name: the model, its signature and the inputs."""
     texts = {"text": HARD}
     read = {
-        "question": [q for q in QUESTIONS for _ in HARD],
-        "context": HARD * len(QUESTIONS),
+        "question": [q for q in QUESTIONS for _ in PLACED],
+        "context": PLACED * len(QUESTIONS),
     }
+    placed = {"text": PLACED}
     asked = {"question": QUESTIONS, "choices": CHOICES}
-    choose = asked | {"context": HARD[:4]}
+    choose = asked | {"context": HARD[2:6]}
     nothing = {"question": QUESTIONS[:2], "choices": [["", ""], ["", "a"]]}
     masks = {"text": MASKED, "text_pair": MASKED[::-1]}
     calls = {
@@ -166,15 +169,16 @@ def make_calls(tasks):
         "label": ("labeler", "serving_default", texts),
         "label_pair": ("labeler", "serve_pair", texts | {"text_pair": HARD[::-1]}),
         "label_document": ("labeler", "serve_document", texts),
-        "tag": ("tagger", "serving_default", texts),
-        "words": ("tagger", "serve_words", texts),
-        "bare_tag": ("bare_tagger", "serving_default", texts),
-        "bare_words": ("bare_tagger", "serve_words", texts),
+        "tag": ("tagger", "serving_default", placed),
+        "words": ("tagger", "serve_words", placed),
+        "bare_tag": ("bare_tagger", "serving_default", placed),
+        "bare_words": ("bare_tagger", "serve_words", placed),
         "read": ("reader", "serving_default", read),
         "doubt": ("doubter", "serving_default", read),
         "fill": ("filler", "serving_default", {"text": MASKED}),
         "fill_hard": ("filler", "serving_default", texts),
-        "fill_pair": ("pretrainer", "fill_mask_pair", masks),
+        "fill_pair": ("filler", "serve_pair", masks),
+        "fill_of_pretrainer": ("pretrainer", "fill_mask_pair", masks),
         "order": ("pretrainer", "serving_default", texts | {"text_pair": ORDERED}),
     }
     for name, (model, signature, inputs) in list(calls.items()):
@@ -205,6 +209,27 @@ def make_calls(tasks):
         inputs = {name: rows.tolist() for name, rows in ids.items()}
         calls[f"{model}_tokens"] = (model, "serve_tokens", inputs)
     return calls
+
+
+def ask_onnx(tasks, calls, folder):
+    """Return ONNX models' outputs for the calls that they can answer; see `ask`."""
+    from tests.serving.onnx.onnx_sessions import ask
+
+    # A model of texts, and one of pairs; without a context, a question stands alone.
+    own = {"serving_default": False, "serve_question": False, "serve_pair": True}
+    asked = {}
+    for name, (model, signature, inputs) in calls.items():
+        if signature not in own or model == "rounded":
+            continue
+        context = {"context": [""] * len(inputs.get("question", ()))}
+        more = context if signature == "serve_question" else {}
+        asked.setdefault((model, own[signature]), {})[name] = inputs | more
+    found = {}
+    for (model, pairs), inputs in asked.items():
+        outputs = ask(tasks[model], folder, *inputs.values(), pairs=pairs)
+        for name, arrays in zip(inputs, outputs, strict=True):
+            found |= {f"{name}/{key}": array for key, array in arrays.items()}
+    return found
 
 
 def rows_of(outputs, *keys):

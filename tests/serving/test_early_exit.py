@@ -8,7 +8,7 @@ import pytest
 
 from keras_albert.commands.predict import open_predictor
 from keras_albert.serving import verify
-from keras_albert.serving.rest.json_form import read_rest_request
+from keras_albert.serving.rest.requests import read_rest_request
 from tests.serving.early_exits import (
     CASES,
     INVALID,
@@ -53,10 +53,7 @@ def paths(classifiers, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def models(paths):
-    models = {kind: ServedModel(path) for kind, path in paths.items()}
-    yield models
-    for model in models.values():
-        model.session.close()
+    return {kind: ServedModel(path) for kind, path in paths.items()}
 
 
 @pytest.fixture(scope="module")

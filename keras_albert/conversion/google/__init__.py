@@ -1,1 +1,1 @@
-"""TensorFlow checkpoints: those of google-research, Model Garden and TF-Hub."""
+"""TensorFlow checkpoints of google-research, Model Garden and TF-Hub."""

@@ -4,7 +4,6 @@ Those of TensorFlow Model Garden and TF-Hub have other names of the same weights
 """
 
 import importlib.util
-import json
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
@@ -54,6 +53,7 @@ from keras_albert.tasks.base.other_backbone import merge_adapters
 from keras_albert.text.tokenizer import word_piece
 from keras_albert.text.tokenizer.vocabularies import open_vocabulary
 from keras_albert.utils.atomic_files import temporary_directory
+from keras_albert.utils.reading import write_json
 from keras_albert.utils.tensorflow_process import run_in_tensorflow
 
 _VOCABULARY_FILE = "30k-clean.model"
@@ -85,7 +85,6 @@ class GoogleCheckpoint(WeightMapCheckpoint):
     vocabulary_files = (_VOCABULARY_FILE, f"{_ASSETS}/{_VOCABULARY_FILE}")
 
     def backbone_arguments(self) -> dict[str, Any]:
-        """Return the constructor arguments of the checkpoint's backbone."""
         name, files = self.format.find_config(self.files), self.files
         found = files.json(name) if name else files.read(saved_model_config)
         config = found or {}
@@ -102,14 +101,12 @@ class GoogleCheckpoint(WeightMapCheckpoint):
         return arguments
 
     def stored_shapes(self) -> list[tuple[int, ...]]:
-        """Return the shapes of the weights in the checkpoint's files."""
         can_read = importlib.util.find_spec("tensorflow") is not None
         if not can_read or find_checkpoint(self.directory) is None:
             return []
         return list(self._shapes.values())
 
     def task_name(self) -> str | None:
-        """Return the name of the task class for the checkpoint's head, or `None`."""
         # A head with one output counts as a regression; RACE's has the same weights.
         found = self._shapes
         for head in self.weight_map.heads:
@@ -118,7 +115,6 @@ class GoogleCheckpoint(WeightMapCheckpoint):
         return None
 
     def task_arguments(self, task: type) -> dict[str, Any]:
-        """Return the arguments of a task class that the checkpoint defines."""
         ours = [cls.__name__ for cls in task.__mro__]
         found = self._shapes
         if "AlbertClassifier" in ours and "output_weights" in found:
@@ -129,12 +125,10 @@ class GoogleCheckpoint(WeightMapCheckpoint):
         return {}
 
     def has_head(self, head: Head) -> bool:
-        """Return whether a checkpoint's last layer has as many outputs as a head."""
-        found = self._shapes
-        return head.task != "AlbertMultipleChoice" or _outputs(found) == 1
+        # The last layer must have as many outputs as the head.
+        return head.task != "AlbertMultipleChoice" or _outputs(self._shapes) == 1
 
     def read_tensors(self, wanted: Callable[[str], bool]) -> dict[str, Array]:
-        """Return the wanted tensors, by the names of the mappings."""
         found = read_tensors(
             _checkpoint(self.directory),
             lambda name: _is_weight(name) and wanted(_bare(name)),
@@ -147,7 +141,6 @@ class GoogleCheckpoint(WeightMapCheckpoint):
         return tensors
 
     def read_vocabulary(self) -> bytes:
-        """Return the vocabulary of a checkpoint, as `AlbertTokenizer` takes it."""
         found = super().read_vocabulary()
         stated = saved_model_lowercases(self.directory)
         if stated is None or not word_piece.is_word_piece(found):
@@ -202,7 +195,6 @@ class GoogleFormat(WeightMapFormat):
             self.keys = _BERT_KEYS
 
     def recognizes(self, files: Files) -> bool:
-        """Return whether files have a checkpoint with these names."""
         name = self.find_config(files)
         if name is None:
             found = files.read(saved_model_config) or {}
@@ -214,14 +206,12 @@ class GoogleFormat(WeightMapFormat):
         return ("ln_type" in files.json(name)) == (self.weight_map is ALBERT_ZH)
 
     def for_model(self, model: Any) -> CheckpointFormat:
-        """Return BERT's format for a model with BERT's dials; see `TRANSFORMERS`."""
         is_bert = has_bert_dials(backbone_of(model))
         return self._bert if self._bert is not None and is_bert else self
 
     def write(
         self, model: keras.Model, directory: Path, vocabulary: bytes | None
     ) -> None:
-        """Write an `init_checkpoint` for the scripts of google-research."""
         model = merge_adapters(model)
         backbone = backbone_of(model)
         if backbone.layer_norm_epsilon != _LAYER_NORM_EPSILON:
@@ -240,9 +230,8 @@ class GoogleFormat(WeightMapFormat):
             del config["inner_group_num"]
         else:
             config |= _UNUSED
-        text = json.dumps(config, indent=2, sort_keys=True)
         self.write_tensors(directory / self._written, tensors, backbone.num_heads)
-        (directory / self._pattern).write_text(f"{text}\n", encoding="utf-8")
+        write_json(directory / self._pattern, config, sort_keys=True)
         if vocabulary is not None:
             found = open_vocabulary(vocabulary)
             is_words = word_piece.is_word_piece(vocabulary)
@@ -306,29 +295,27 @@ def _check_groups(num_layers: int, num_groups: int) -> None:
     )
 
 
-GOOGLE_BERT = GoogleFormat(
-    *("google-bert", "google-research/bert", BERT),
-    *("bert_config.json", "bert_model.ckpt"),
-)
+_FILES = ("albert_config.json", "albert_model.ckpt")
+_BERT_FILES = ("bert_config.json", "bert_model.ckpt")
+GOOGLE_BERT = GoogleFormat("google-bert", "google-research/bert", BERT, *_BERT_FILES)
 GOOGLE = GoogleFormat(
-    *("google", "google-research/albert", ALBERT),
-    *("albert_config.json", "model.ckpt-best"),
+    "google",
+    "google-research/albert",
+    ALBERT,
+    "albert_config.json",
+    "model.ckpt-best",
     GOOGLE_BERT,
 )
-FIRST_ALBERT_ZH = GoogleFormat(
-    *("albert-zh", "albert_zh", ALBERT_ZH), *("albert_config.json", "albert_model.ckpt")
-)
+FIRST_ALBERT_ZH = GoogleFormat("albert-zh", "albert_zh", ALBERT_ZH, *_FILES)
 
 
 class ModelGardenFormat(GoogleFormat):
     """A `tf.train.Checkpoint` of an encoder, and of a masked LM's head."""
 
     def recognizes(self, files: Files) -> bool:
-        """Return `False`: their names are google-research's when they are read."""
-        return False
+        return False  # When they are read, their names are google-research's.
 
     def check_layers(self, backbone: AlbertBackbone) -> None:
-        """Check that all layers of an ALBERT are one."""
         is_bert = self.weight_map.block is BERT.block
         if not is_bert and backbone.num_groups * backbone.num_inner_repetitions > 1:
             msg = (
@@ -341,17 +328,15 @@ class ModelGardenFormat(GoogleFormat):
     def write_tensors(
         self, prefix: Path, tensors: dict[str, Array], num_heads: int
     ) -> None:
-        """Write the objects of an encoder."""
         garden_objects(garden_variables(tensors, num_heads)).save(str(prefix))
 
 
 class TFHubFormat(ModelGardenFormat):
-    """A SavedModel of such objects, with its config beside it."""
+    """A SavedModel of such objects, and its config."""
 
     def write(
         self, model: keras.Model, directory: Path, vocabulary: bytes | None
     ) -> None:
-        """Write a SavedModel; a process with the TensorFlow backend makes the graph."""
         lowercases = ""
         if vocabulary is not None and word_piece.is_word_piece(vocabulary):
             lowercases = str(word_piece.parse_word_piece(vocabulary).rules.lowercase)
@@ -367,8 +352,6 @@ _ALBERT, _BERT = (
     replace(each, heads=tuple(head for head in each.heads if head.task in _THEIRS))
     for each in (ALBERT, BERT)
 )
-_FILES = ("albert_config.json", "albert_model.ckpt")
-_BERT_FILES = ("bert_config.json", "bert_model.ckpt")
 MODEL_GARDEN, TF_HUB = (
     kind(key, name, _ALBERT, *_FILES, kind(f"{key}-bert", name, _BERT, *_BERT_FILES))
     for kind, key, name in (

@@ -14,20 +14,19 @@ import numpy as np
 import numpy.typing as npt
 
 from keras_albert.conversion.weight_map import (
+    KERAS_NAMING,
     TRANSPOSED,
     Head,
     Mappings,
     WeightMap,
     WeightMapping,
-    name_blocks,
-    pair,
 )
 from keras_albert.utils.environment import import_package
 
 # The prefix of each name in a TF-Hub module.
 MODULE_PREFIX = "module/"
 
-# The last parts of the names of training state, which is stored beside the weights.
+# The last parts of the names of training state, which is stored with the weights.
 TRAINING_STATE = (
     *("adam_m", "adam_v", "lamb_m", "lamb_v", "Adam", "Adam_1"),
     *("beta1_power", "beta2_power", "global_step"),
@@ -38,12 +37,8 @@ TRAINING_STATE = (
 SECOND_FACTOR = "bert/embeddings/word_embeddings_2"
 
 
-def _dense(ours: str, theirs: str) -> Mappings:
-    return pair(ours, theirs, ("kernel", "bias"))
-
-
-def _norm(ours: str, theirs: str) -> Mappings:
-    return pair(ours, theirs, ("gamma", "beta"))
+# Tables of embeddings have no name of their own.
+_NAMING = replace(KERAS_NAMING, table="")
 
 
 def _output(ours: str, scope: str) -> Mappings:
@@ -54,23 +49,23 @@ def _output(ours: str, scope: str) -> Mappings:
     )
 
 
-_PREDICTIONS = (
-    *_dense("masked_lm_head/transform", "cls/predictions/transform/dense"),
-    *_norm("masked_lm_head/layer_norm", "cls/predictions/transform/LayerNorm"),
-    WeightMapping("masked_lm_head/output_bias", "cls/predictions/output_bias"),
+_PREDICTIONS = _NAMING.masked_lm(
+    "cls/predictions/transform/dense",
+    "cls/predictions/transform/LayerNorm",
+    "cls/predictions/output_bias",
 )
 _SENTENCE_ORDER = _output("sentence_order", "cls/seq_relationship/")
 _SPANS = _output("span_logits", "cls/squad/")
 _CONDITIONAL_SPANS = (
-    *_dense("span_head/start", "start_logits/dense"),
-    *_dense("span_head/end_dense", "end_logits/dense_0"),
-    *_norm("span_head/end_layer_norm", "end_logits/LayerNorm"),
-    *_dense("span_head/end", "end_logits/dense_1"),
-    *_dense("span_head/answerability_dense", "answer_class/dense_0"),
+    *_NAMING.dense("span_head/start", "start_logits/dense"),
+    *_NAMING.dense("span_head/end_dense", "end_logits/dense_0"),
+    *_NAMING.norm("span_head/end_layer_norm", "end_logits/LayerNorm"),
+    *_NAMING.dense("span_head/end", "end_logits/dense_1"),
+    *_NAMING.dense("span_head/answerability_dense", "answer_class/dense_0"),
     WeightMapping("span_head/answerability/kernel", "answer_class/dense_1/kernel"),
 )
 
-# The names in a block: those of `DENSE_LAYERS`, and of the normalizations.
+# The names in a block: of `DENSE_LAYERS`, and of the normalizations.
 ALBERT_LAYERS = (
     (
         *("attention_1/self/query", "attention_1/self/key", "attention_1/self/value"),
@@ -88,26 +83,20 @@ BERT_LAYERS = (
 )
 
 ALBERT = WeightMap(
-    embeddings=(
-        *(
-            WeightMapping(f"embedding/{ours}/embeddings", f"bert/embeddings/{theirs}")
-            for ours, theirs in (
-                ("token_embedding", "word_embeddings"),
-                ("position_embedding", "position_embeddings"),
-                ("segment_embedding", "token_type_embeddings"),
-            )
+    embeddings=_NAMING.embeddings(
+        (
+            "bert/embeddings/word_embeddings",
+            "bert/embeddings/position_embeddings",
+            "bert/embeddings/token_type_embeddings",
         ),
-        *_norm("embedding/layer_norm", "bert/embeddings/LayerNorm"),
+        "bert/embeddings/LayerNorm",
     ),
-    projection=_dense(
+    projection=_NAMING.dense(
         "embedding/projection", "bert/encoder/embedding_hidden_mapping_in"
     ),
-    pooler=_dense("pooler", "bert/pooler/dense"),
-    block=name_blocks(
-        "bert/encoder/transformer/group_{group}/inner_group_{inner}/",
-        *ALBERT_LAYERS,
-        _dense,
-        _norm,
+    pooler=_NAMING.dense("pooler", "bert/pooler/dense"),
+    block=_NAMING.block(
+        "bert/encoder/transformer/group_{group}/inner_group_{inner}/", *ALBERT_LAYERS
     ),
     # In the order in which a checkpoint of unknown kind is checked.
     heads=(
@@ -130,11 +119,11 @@ ALBERT = WeightMap(
 BERT = replace(
     ALBERT,
     projection=(),
-    block=name_blocks("bert/encoder/layer_{group}/", *BERT_LAYERS, _dense, _norm),
+    block=_NAMING.block("bert/encoder/layer_{group}/", *BERT_LAYERS),
 )
 # The first generation, whose layers share one.
 ALBERT_ZH = replace(
-    BERT, block=name_blocks("bert/encoder/layer_shared/", *BERT_LAYERS, _dense, _norm)
+    BERT, block=_NAMING.block("bert/encoder/layer_shared/", *BERT_LAYERS)
 )
 
 
@@ -174,7 +163,7 @@ _NAMES += [
     _Names(f"bert/{name}", objects, name, name)
     for objects, name in map(str.split, _IN_HEAD)
 ]
-# Where google-research's name is that of the variable itself.
+# Where google-research names the variable itself.
 _ALONE = ("_embeddings", "output_bias")
 
 # In a layer from the root, in the order of google-research's.

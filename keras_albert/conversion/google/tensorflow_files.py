@@ -2,8 +2,8 @@
 
 Checkpoints of TensorFlow Model Garden, which TF-Hub's SavedModels contain, have the
 names of attributes of Python objects, which depend on how an encoder was built. The
-graph of the objects beside them also has the names of variables, which do not; those
-become google-research's here. A SavedModel has no config: the shapes of its weights
+graph of the objects also has the names of variables, which do not; they become
+google-research's here. A SavedModel has no config: the shapes of its weights
 tell the sizes.
 """
 
@@ -31,7 +31,7 @@ Shape = tuple[int, ...]
 SAVED_MODEL = "saved_model.pb"
 
 # A graph contains no weights.
-_MOST_BYTES = 2**28
+_MAX_BYTES = 2**28
 
 _LOWERCASES = "do_lower_case/.ATTRIBUTES/VARIABLE_VALUE"
 _WORDS = "bert/embeddings/word_embeddings"
@@ -195,16 +195,16 @@ def saved_model_config(directory: Path) -> dict[str, Any] | None:
     )
 
     with reading(path):
-        graph = saved_model_pb2.SavedModel.FromString(read_bytes(path, _MOST_BYTES))
+        graph = saved_model_pb2.SavedModel.FromString(read_bytes(path, _MAX_BYTES))
         signatures = graph.meta_graphs[0].signature_def
         outputs = signatures["serving_default"].outputs.values()
         sequences = [each for each in outputs if len(each.tensor_shape.dim) == 3]
-    # The output of each layer, and that of the last one as the model's.
+    # One output for each layer, and the last one again as the model's.
     if len(sequences) < 2:
         raise ValueError(
             f"{path} does not return the outputs of its layers, so that their number "
             "is unknown. Write an `albert_config.json` with `num_hidden_layers` and "
-            "the other sizes beside it."
+            "the other sizes next to it."
         )
     return config | {"num_hidden_layers": len(sequences) - 1}
 

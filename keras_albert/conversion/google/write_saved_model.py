@@ -30,7 +30,7 @@ _POSITIONS = "masked_lm_positions"
 
 
 def write_saved_model(source: Path, target: Path, lowercases: bool | None) -> None:
-    """Write the SavedModel of a checkpoint, with its config beside it."""
+    """Write the SavedModel of a checkpoint, and its config."""
     opened = open_checkpoint(source)
     if not isinstance(opened, GoogleCheckpoint):
         raise TypeError(f"{source} is no checkpoint of Model Garden")

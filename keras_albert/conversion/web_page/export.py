@@ -1,6 +1,5 @@
 """Folders with a page that runs models in a browser."""
 
-import json
 import os
 import shutil
 from collections.abc import Mapping
@@ -16,6 +15,7 @@ from keras_albert.serving.tasks import MAX_ANSWER_LENGTH, explained_errors
 from keras_albert.tasks.base.task import AlbertTask
 from keras_albert.text.tokenizer.text_rules import UNSPACED
 from keras_albert.utils.atomic_files import atomic_directory
+from keras_albert.utils.reading import write_json
 
 # The tasks that the page has forms for, with their headings.
 _TITLES = {
@@ -46,8 +46,8 @@ def export_web_page(
     A folder for any server of files: `python -m http.server --directory path`. The
     browser computes, with ONNX Runtime Web in WebAssembly, and asks no other host. The
     model is in int8. The page shows the answer, its milliseconds and the model's size;
-    the answers are those of `classify`, `tag`, `answer`, `embed` and `fill_mask` for
-    one text, of which a tagger reads one row.
+    the answers equal `classify`, `tag`, `answer`, `embed` and `fill_mask` for one text,
+    of which a tagger reads one row.
 
     Args:
         task: A classifier, token classifier, question answerer, text embedder or masked
@@ -103,8 +103,7 @@ def export_web_page(
                 | {"title": title or _TITLES[type(each).__name__]}
             )
         content = {"runtime_bytes": files[0].stat().st_size, "models": described}
-        text = json.dumps(content, indent=1, ensure_ascii=False)
-        (folder / "models.json").write_text(f"{text}\n", encoding="utf-8")
+        write_json(folder / "models.json", content)
     return path
 
 
@@ -125,7 +124,7 @@ def _drop_models(written: Path, target: Path) -> Any:
     return lambda name: name.startswith("models/")
 
 
-def _facts(task: Any) -> dict[str, Any]:
+def _facts(task: AlbertTask) -> dict[str, Any]:
     """Return what the page must know of a task, besides the folder's files."""
     preprocessor = task.preprocessor
     facts: dict[str, Any] = {

@@ -52,7 +52,7 @@ class OnnxBuilder:
         self._weights: dict[tuple[int, str], tuple[Any, ...]] = {}
         if around is not None:
             self._weights = around._weights
-            # Names must differ from those of the outer graph.
+            # Names must differ from the outer graph's.
             self._builder.push_module(name)
         # An input of several matrices is quantized once.
         self._rounded: dict[Any, Any] = {}

@@ -95,7 +95,7 @@ def write_onnx(
 ) -> None:
     """Write a task with one head, unless it is `early`, to a new file.
 
-    `inputs` are those of `export_onnx`, or "transformers".
+    `inputs` as in `export_onnx`, or "transformers".
     """
     build = import_module("keras_albert.serving.onnx.builder").build_onnx_model
     # The only type of metadata in ONNX is string.

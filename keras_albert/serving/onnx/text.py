@@ -8,10 +8,8 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
-import numpy as np
-
 from keras_albert.serving.onnx.builder import TABLE_DOMAIN, OnnxBuilder
-from keras_albert.serving.tasks import SPACES
+from keras_albert.serving.tasks import SPACES, character_class
 from keras_albert.text.tasks.token_classification import JOINER, character_kinds
 from keras_albert.text.tokenizer import word_piece
 from keras_albert.text.tokenizer.sentencepiece_file import (
@@ -20,12 +18,11 @@ from keras_albert.text.tokenizer.sentencepiece_file import (
 )
 from keras_albert.text.tokenizer.text_rules import BLANKS
 from keras_albert.text.tokenizer.vocabularies import Vocabulary, WordPieceVocabulary
-from keras_albert.types import Int64Array
 
 
 @dataclass(frozen=True)
 class Pieces:
-    """The ids of texts, concatenated with those of other texts; all int64."""
+    """The concatenated ids of texts, all int64."""
 
     ids: Any
     # Of each text: where its ids begin, and their number.
@@ -100,7 +97,7 @@ class OnnxText:
         return ids, starts, places
 
     def split(self, pieces: Pieces, *columns: Any) -> list[Pieces]:
-        """Split the pieces of all texts into those of each column."""
+        """Split the pieces of all texts by columns."""
         op = self.op
         found = []
         first: Any = [0]
@@ -133,7 +130,7 @@ class OnnxText:
         return op.Sub(op.Slice(op.CumSum(marks, 0), [0], [-1]), 1)
 
     def owners(self, pieces: Pieces) -> Any:
-        """Return the text of each id; `pieces` must be those of all texts."""
+        """Return the text of each id; `pieces` are of all texts."""
         return self.numbers(pieces.begins, self.builder.size(pieces.ids, 0))
 
     def dense(self, values: Any, rows: Any, counts: Any, nothing: Any) -> Any:
@@ -239,8 +236,8 @@ class OnnxCharacters:
         behind = op.Slice(behind, [0], builder.size(pieces.ids, 0))
         behind = op.Where(is_final, op.Gather(self.byte_lengths, rows), behind)
         end = self.at_bytes(rows, behind if pieces.ends is None else pieces.ends)
-        pattern = f"[{escape(BLANKS)}]"
-        is_inked = op.Not(op.RegexFullMatch(self._characters, pattern=pattern))
+        blank = character_class(map(ord, BLANKS))
+        is_inked = op.Not(op.RegexFullMatch(self._characters, pattern=blank))
         inked = op.Squeeze(op.NonZero(is_inked), [0])
         ones = builder.cast(is_inked, "int64")
         before = op.CumSum(op.Concat(ones, [0], axis=0), 0, exclusive=1)
@@ -279,7 +276,7 @@ def _word_pattern() -> str:
     codes = (code for code in range(sys.maxunicode + 1) if not 0xD800 <= code <= 0xDFFF)
     characters = "".join(map(chr, codes))
     kinds = {
-        name: f"[{escape(re.findall(f'[{kind}]', characters))}]"
+        name: character_class(map(ord, re.findall(f"[{kind}]", characters)))
         for name, kind in character_kinds().items()
     }
     marks, sign = f"{kinds['mark']}*", kinds["sign"]
@@ -289,17 +286,6 @@ def _word_pattern() -> str:
         f"|{kinds['flag']}{{1,2}}{marks}"
         rf"|{sign}(?:{marks}\x{{{ord(JOINER):x}}}{sign})*{marks}"
     )
-
-
-def escape(characters: Any) -> str:
-    """Format characters as the content of RE2's `[...]`."""
-    return escape_codes(np.array(sorted(map(ord, characters))))
-
-
-def escape_codes(codes: Int64Array) -> str:
-    """Format ascending codes of characters as the content of RE2's `[...]`."""
-    parts = np.split(codes, np.flatnonzero(np.diff(codes) > 1) + 1)
-    return "".join(rf"\x{{{part[0]:x}}}-\x{{{part[-1]:x}}}" for part in parts)
 
 
 class OnnxWordPiece:
@@ -367,8 +353,8 @@ class OnnxWordPiece:
             word_piece.character_table(self.vocabulary.rules), *kinds
         )
         codes = codes[(codes < 0xD800) | (codes > 0xDFFF)]
-        pattern = f"[{escape_codes(codes)}]"
-        return self.op.RegexFullMatch(characters, pattern=f"(?s){pattern}")
+        pattern = f"(?s){character_class(codes)}"
+        return self.op.RegexFullMatch(characters, pattern=pattern)
 
     def _pieces(self, column: Any) -> tuple[Any, Any, Any, Any]:
         op, builder, texts = self.op, self.builder, self.texts
@@ -428,7 +414,7 @@ class OnnxWordPiece:
         is_one = op.Or(op.Not(is_unknown), op.Equal(ids, unknown))
         ids, word = (op.Compress(x, is_one, axis=0) for x in (ids, word))
 
-        # From new characters to those of the texts.
+        # From new characters to the texts' own.
         new_begins = op.CumSum(lengths, 0, exclusive=1)
         total = op.ReduceSum(lengths, keepdims=1)
         source = texts.numbers(new_begins, total)

@@ -15,7 +15,7 @@ class TextEmbedderGraph(OnnxTask):
         op, sequence = self.op, self.encode(ids)
         weights = self._token_weights(ids)
         if weights is not None:
-            # Clients know no weights: those of a text get a mean of 1.
+            # Clients know no weights: their mean over a text becomes 1.
             weights = op.Unsqueeze(weights, [-1])
             mean = masked_mean(self.builder, weights, ids["padding_mask"])
             weights = op.Div(weights, op.Unsqueeze(mean, [-1]))

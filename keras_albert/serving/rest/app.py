@@ -13,18 +13,14 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
 from keras_albert.serving.rest.batches import ReadRequest, RequestBatches
-from keras_albert.serving.rest.embeddings_form import (
+from keras_albert.serving.rest.metrics import CONTENT_TYPE, Metrics, RequestMetrics
+from keras_albert.serving.rest.model import ServedModel
+from keras_albert.serving.rest.requests import (
     EmbeddingsRequest,
     embedding_width,
     read_embeddings_request,
+    read_rest_request,
 )
-from keras_albert.serving.rest.json_form import read_rest_request
-from keras_albert.serving.rest.metrics import (
-    CONTENT_TYPE,
-    Metrics,
-    RequestMetrics,
-)
-from keras_albert.serving.rest.model import ServedModel
 
 _EMBEDDINGS = "/v1/embeddings"
 _PAGE = Path(__file__).with_name("page.html")

@@ -2,7 +2,7 @@
 
 Most of the time of a small request is the call of the model, not its texts. While the
 model computes, further requests wait; the next call answers the oldest of them together
-with those of similar length. A request that finds the model idle is computed at once.
+with others of similar length. A request that finds the model idle is computed at once.
 """
 
 from collections import deque
@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from keras_albert.serving.rest.json_form import read_rest_request
+from keras_albert.serving.rest.requests import read_rest_request
 from keras_albert.serving.verification import Signature
 
 Arrays = dict[str, npt.NDArray[Any]]
@@ -26,28 +26,21 @@ MAX_BATCH_BYTES = 2**14
 
 @dataclass(frozen=True)
 class Limits:
-    """The limits of requests; each is an option of `keras-albert serve`.
+    """The limits of requests; each is an option of `keras-albert serve`."""
 
-    Args:
-        body_bytes: int. Bytes in the body of a request; more result in status 413.
-        rows: int. Rows in a request; more result in status 400.
-        characters: int. Characters of a text; more result in status 400.
-        requests: int. Requests that wait for the model; more result in status 503.
-        connections: int. Open connections, including idle ones. A further one ends the
-            one that has waited longest for its client, with status 408 if a request
-            has begun, among those of the client with most connections.
-        batch_rows: int. Rows of several requests that are computed together; with 1,
-            each request is computed alone.
-        seconds: int. Time for a request to arrive, after which the status is 408, and
-            for its answer to be read.
-    """
-
+    # With more bytes in a request, the status is 413; with more rows, or characters of
+    # a text, 400; with more requests that wait for the model, 503.
     body_bytes: int = 2 * 2**20
     rows: int = 128
     characters: int = 100_000
     requests: int = 16
+    # Including idle ones. A further connection ends the one that has waited longest
+    # for its client, of the client that has most; with status 408 if a request has
+    # begun.
     connections: int = 64
+    # Of several requests that are computed together; with 1, each is computed alone.
     batch_rows: int = 64
+    # For a request to arrive, or the status is 408, and for its answer to be read.
     seconds: int = 20
 
 
@@ -82,11 +75,8 @@ class _Waiting:
 class RequestBatches:
     """Computes requests in the order of their arrival, and similar ones together.
 
-    Args:
-        compute: Callable of the name of a signature and its inputs, which returns its
-            outputs, with a row for each row of the inputs. It is called by one thread.
-        signatures: The model's signatures by name.
-        limits: `Limits`.
+    `compute` maps the name of a signature and its inputs to outputs, with a row for
+    each row of the inputs. One thread calls it.
     """
 
     def __init__(
@@ -173,7 +163,7 @@ class RequestBatches:
             if len(batch) == 1:
                 batch[0].answer.set_exception(error)
                 return
-            # The error may be that of one request only.
+            # Only one of the requests may be invalid.
             for waiting in batch:
                 self._answer([waiting])
         else:

@@ -28,7 +28,7 @@ def limited_protocol(limits: Limits) -> type[H11Protocol]:
     open_connections: list[Any] = []
 
     class LimitedProtocol(H11Protocol):
-        """Closes connections that wait for their client, not those of the model."""
+        """Closes connections that wait for their client, not for the model."""
 
         timer: asyncio.TimerHandle | None = None
 

@@ -27,7 +27,7 @@ class TaskGraph:
         self.preprocessor = task.preprocessor
         self.special = task.preprocessor.special_ids
         self.tokenizer = task.preprocessor.tokenizer.vocabulary.graph_tokenizer()
-        # Everything to save beside the functions. Saving the Keras model itself would
+        # Everything to save with the functions. Saving the Keras model itself would
         # write each weight twice.
         self.module = tf.Module()
         self.module.weights = [variable.value for variable in task.variables]

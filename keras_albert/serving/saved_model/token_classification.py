@@ -219,26 +219,26 @@ class TokenClassifierGraph(graph.TaskGraph):
         label = tf.gather(_behind(found.label, ""), number + 1)
         # Whether the previous entity ends directly before, with the same label.
         texts = (tf.gather(words.texts, x) for x in (found.first[1:], found.last[:-1]))
-        beside = found.first[1:] == found.last[:-1] + 1
-        beside &= (found.label[1:] == found.label[:-1]) & tf.equal(*texts)
-        beside = tf.concat([tf.fill([2], False), beside], axis=0)
+        adjoins = found.first[1:] == found.last[:-1] + 1
+        adjoins &= (found.label[1:] == found.label[:-1]) & tf.equal(*texts)
+        adjoins = tf.concat([tf.fill([2], False), adjoins], axis=0)
         marks = [
             [[mark_of(scheme, *place, last) for last in (0, 1)] for place in row]
             for row in (((0, 0), (0, 1)), ((1, 0), (1, 1)))
         ]
         place = tf.stack(
-            [tf.gather(beside, number + 1), word == first, word == last], axis=-1
+            [tf.gather(adjoins, number + 1), word == first, word == last], axis=-1
         )
         mark = tf.gather_nd(tf.constant(marks), tf.cast(place, tf.int32))
         tags = tf.strings.join([mark, label])
         return tf.where((number >= 0) & (word <= last), tags, OUTSIDE)
 
 
-def mark_of(scheme: Any, is_beside: int, is_first: int, is_last: int) -> str:
+def mark_of(scheme: Any, adjoins: int, is_first: int, is_last: int) -> str:
     """Return the prefix of a tag before its label, from an example's tags."""
     place, end = (1 if is_first else 2), (1 if is_last else 2)
     spans = [Span(1, place + end, "")]
-    if is_beside:
+    if adjoins:
         spans.append(Span(0, 1, ""))
     return spans_to_tags(spans, place + end, scheme)[place]
 

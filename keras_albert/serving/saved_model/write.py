@@ -13,11 +13,17 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from keras_albert.serving.session_program import WARM_UP_FILE, PredictionLog
+from keras_albert.serving.replay_program import (
+    WARM_UP_FILE,
+    PredictionLog,
+    describe,
+    input_specs,
+)
 from keras_albert.serving.tasks import graph_class
 from keras_albert.tasks.base.presets import load_saved_task
 from keras_albert.text.packing import SpecialIds
 from keras_albert.utils.environment import versions
+from keras_albert.utils.reading import write_json
 
 # The numbers of the requests that a server runs first.
 _NUMBERS = {"patience": 1, "threshold": 0.9, "tolerance": 0.1}
@@ -44,37 +50,18 @@ def write_saved_model(
         for name, function in graph.signatures().items()
     }
     tf.saved_model.save(graph.module, target, signatures=signatures)
-
-    def shape_of(spec: Any) -> dict[str, Any]:
-        return {"dtype": spec.dtype.name, "shape": spec.shape.as_list()}
-
     folder = Path(target, "assets.extra")
     folder.mkdir()
     described = (manifest or {}) | {
-        "signatures": {
-            name: {
-                "inputs": {spec.name: shape_of(spec) for spec in _inputs_of(function)},
-                "outputs": {
-                    key: shape_of(tensor)
-                    for key, tensor in function.structured_outputs.items()
-                },
-            }
-            for name, function in signatures.items()
-        },
+        "signatures": describe(signatures),
         "written_with": versions("tensorflow", "tensorflow-text"),
     }
-    text = json.dumps(described, indent=2, ensure_ascii=False)
-    (folder / "manifest.json").write_text(text + "\n", encoding="utf-8")
+    write_json(folder / "manifest.json", described)
     if hasattr(task, "class_names"):
         lines = "".join(f"{name}\n" for name in task.class_names)
         (folder / "labels.txt").write_text(lines, encoding="utf-8")
     longest = task.preprocessor.max_length
     _write_warm_up(folder / WARM_UP_FILE, signatures, longest, graph.special)
-
-
-def _inputs_of(function: Any) -> list[Any]:
-    positional, named = function.structured_input_signature
-    return [*positional, *named.values()]
 
 
 def _write_warm_up(
@@ -87,8 +74,8 @@ def _write_warm_up(
         for name, function in signatures.items():
             for rows, length in ((2, 8), (1, max_length)):
                 inputs = {
-                    spec.name: _make_input(spec, rows, min(length, max_length), special)
-                    for spec in _inputs_of(function)
+                    key: _make_input(spec, rows, min(length, max_length), special)
+                    for key, spec in input_specs(function).items()
                 }
                 log = PredictionLog()
                 request, response = log.predict_log.request, log.predict_log.response

@@ -99,7 +99,8 @@ class TaskPresets(CheckpointExports, PresetMixin, _Task):
         **kwargs: Any,
     ) -> Self:
         of_backbone = cls._take_backbone_arguments(kwargs)
-        built, known = checkpoint.task_class(cls), checkpoint.task_arguments(cls)
+        built: Any = checkpoint.task_class(cls)
+        known = checkpoint.task_arguments(cls)
         # Classes that differ from the checkpoint's need a new head.
         keep_head = "num_classes" in kwargs
         for name in set(known) - (_CLASSES if keep_head else set()):

@@ -18,7 +18,7 @@ from keras_albert import (
     AlbertTokenizer,
 )
 from tests.compiled import to_numpy
-from tests.foreign_models import TINY
+from tests.foreign_models import TINY, change_json
 from tests.random_weights import fill_weights
 
 needs_their_preprocessing = pytest.mark.skipif(
@@ -149,41 +149,35 @@ def preset(tiny_proto, tmp_path):
     return tmp_path
 
 
-def change(path, **changes):
-    content = json.loads(path.read_text())
-    content["config"].update(changes)
-    path.write_text(json.dumps(content))
-
-
 def test_a_preprocessor_of_another_kind_takes_none(preset):
     found = AlbertTokenClassifier.preprocessor_cls.from_preset(preset)
     assert found.sequence_length is None
 
 
 def test_the_old_name_is_known(preset):
-    path = preset / "preprocessor.json"
-    content = json.loads(path.read_text())
-    content["registered_name"] = "keras_nlp>AlbertPreprocessor"
-    path.write_text(json.dumps(content))
+    old = "keras_nlp>AlbertPreprocessor"
+    change_json(preset / "preprocessor.json", registered_name=old)
     assert AlbertClassifierPreprocessor.from_preset(preset).sequence_length == 16
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"sequence_length": "16"}, "`sequence_length` in .*Received: '16'"),
-        ({"sequence_length": None}, "`sequence_length` in .*Received: None"),
-        ({"sequence_length": 2}, "`sequence_length` in .*must be at least 5"),
-        ({"truncate": "head"}, "`truncate` in .*one of"),
-        ({"truncate": ["waterfall"]}, "`truncate` in .*one of"),
-        ({"sequence_length": 8}, "contradict each other: `sequence_length`"),
+        ({"sequence_length": "16"}, "`sequence_length` must be.*Received: .*'16'"),
+        ({"sequence_length": 2}, "`sequence_length` must be at least 5"),
+        ({"truncate": "head"}, "`truncate` is 'round_robin' or 'waterfall'"),
+        ({"truncate": ["waterfall"]}, "`truncate` is 'round_robin' or 'waterfall'"),
     ],
 )
 def test_damaged_settings_are_refused(preset, changes, message):
-    change(preset / "preprocessor.json", **changes)
+    change_json(preset / "preprocessor.json", "config", **changes)
+    contradiction = r"task\.json and preprocessor\.json .* contradict each other"
+    with pytest.raises(ValueError, match=contradiction):
+        AlbertClassifier.from_preset(preset)
+    change_json(preset / "task.json", "config", "preprocessor", "config", **changes)
     with pytest.raises(ValueError, match=message) as caught:
         AlbertClassifier.from_preset(preset)
-    assert "preprocessor.json" in str(caught.value)
+    assert str(preset) in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -198,7 +192,7 @@ def test_damaged_settings_are_refused(preset, changes, message):
     ],
 )
 def test_a_damaged_task_is_refused(preset, changes, message):
-    change(preset / "task.json", **changes)
+    change_json(preset / "task.json", "config", **changes)
     with pytest.raises(ValueError, match=message) as caught:
         AlbertClassifier.from_preset(preset)
     assert "task.json" in str(caught.value)

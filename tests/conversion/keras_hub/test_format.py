@@ -9,7 +9,13 @@ from keras_albert import AlbertBackbone
 from keras_albert.conversion import keras_hub as keras_hub_format
 from keras_albert.presets.checkpoint import open_checkpoint
 from tests.compiled import to_numpy
-from tests.foreign_models import TINY, keras_hub_model, ragged_inputs
+from tests.foreign_models import (
+    TINY,
+    change_config,
+    change_json,
+    keras_hub_model,
+    ragged_inputs,
+)
 
 ARGUMENTS = {"num_groups": 2, "num_inner_repetitions": 2, "dropout": 0.2}
 INPUTS = ragged_inputs()
@@ -25,13 +31,6 @@ def theirs():
 def preset(theirs, tmp_path):
     theirs.save_to_preset(str(tmp_path))
     return tmp_path
-
-
-def _change_config(preset, change):
-    path = preset / "config.json"
-    config = json.loads(path.read_text())
-    change(config)
-    path.write_text(json.dumps(config))
 
 
 def test_a_preset_of_theirs_loads_as_ours(theirs, preset):
@@ -58,12 +57,12 @@ def test_a_round_trip_changes_nothing(theirs, preset, tmp_path):
 
 def test_presets_of_the_old_name_are_read(preset):
     old = "keras_nlp>AlbertBackbone"
-    _change_config(preset, lambda config: config.update(registered_name=old))
+    change_config(preset, registered_name=old)
     assert AlbertBackbone.from_preset(preset).pretrained
 
 
 def _update(**changes):
-    return lambda preset: _change_config(preset, lambda x: x["config"].update(changes))
+    return lambda preset: change_json(preset / "config.json", "config", **changes)
 
 
 def _lead_out(preset):
@@ -86,10 +85,7 @@ CONTRADICTS = "does not contain the weights of the model"
         (_update(num_inner_repetitions=1), CONTRADICTS),
         (_update(vocabulary_size=9), CONTRADICTS),
         (_update(dtype=QUANTIZED), "contains quantized weights"),
-        (
-            lambda p: _change_config(p, lambda x: x.pop("config")),
-            "contains no `config`",
-        ),
+        (lambda p: change_config(p, config=None), "contains no `config`"),
         (_lead_out, "plain file names"),
     ],
 )

@@ -15,7 +15,7 @@ from keras_albert import (
 from keras_albert.text.tokenizer import sentencepiece_file as sentencepiece_proto
 from keras_albert.text.tokenizer.text_rules import TextRules, add_text_rules
 from keras_albert.text.tokenizer.word_piece import WordPieceRules
-from tests.foreign_models import TINY, change_config
+from tests.foreign_models import TINY, change_config, change_json
 from tests.random_weights import fill_weights
 
 SPECIAL = ("[UNK]", "[CLS]", "[SEP]", "[MASK]")
@@ -79,8 +79,7 @@ def test_texts_have_the_same_ids_and_logits_there(tmp_path, bert, rules):
 )
 def test_files_that_contradict_each_other_are_refused(tmp_path, name, changes, message):
     _classifier(True).export_to_transformers(tmp_path)
-    path = tmp_path / f"{name}.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+    change_json(tmp_path / f"{name}.json", **changes)
     with pytest.raises(ValueError, match=message):
         AlbertClassifier.from_preset(tmp_path)
 
@@ -144,7 +143,7 @@ def test_sentence_piece_files_that_contradict_are_refused(with_sentence_piece):
 
 
 def test_a_sentence_piece_comes_first(tmp_path, tiny_proto):
-    """A `vocab.txt` beside it belongs to something else."""
+    """Another `vocab.txt` belongs to something else."""
     backbone = AlbertBackbone(**(TINY | {"num_layers": 1, "vocabulary_size": 130}))
     backbone.export_to_transformers(tmp_path, AlbertTokenizer(tiny_proto))
     (tmp_path / "vocab.txt").write_text("\n".join(PIECES))

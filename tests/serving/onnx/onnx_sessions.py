@@ -88,19 +88,3 @@ for number, inputs in enumerate(calls):
 assert not {"keras", "keras_albert", "tensorflow"} & set(sys.modules)
 np.savez(folder + "/answers.npz", **answers)
 """
-
-
-def assert_leads_with_the_batch(found, one, none, row):
-    """Check that outputs for one and for no rows have the form of those for many."""
-    assert len({len(array) for array in found.values()}) == 1
-    for name, array in found.items():
-        assert (len(one[name]), len(none[name])) == (1, 0)
-        assert one[name].ndim == none[name].ndim == array.ndim
-        assert one[name].dtype.kind == array.dtype.kind
-        if array.dtype.kind == "f" and array.shape[1:] == one[name].shape[1:]:
-            np.testing.assert_allclose(one[name], array[row : row + 1], atol=1e-5)
-
-
-def part(inputs, *rows):
-    """Return some rows of texts."""
-    return {name: [texts[row] for row in rows] for name, texts in inputs.items()}

@@ -43,15 +43,12 @@ def export(classifier, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def models(regression, export, tmp_path_factory):
-    """SavedModels in sessions of this process."""
+    """SavedModels in this process."""
     folder = tmp_path_factory.mktemp("others")
     regression.save_to_preset(folder / "preset")
     path = folder / "regression"
     write("saved_model", folder / "preset", path, json.dumps({"max_length": 20}))
-    models = {"whole": ServedModel(export), "regression": ServedModel(path)}
-    yield models
-    for model in models.values():
-        model.session.close()
+    return {"whole": ServedModel(export), "regression": ServedModel(path)}
 
 
 @pytest.fixture(scope="module")

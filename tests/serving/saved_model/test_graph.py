@@ -121,12 +121,12 @@ def test_marks_of_tags(scheme):
     """The first, inner and last word of an entity, adjacent to another one or not."""
     from keras_albert.serving.saved_model.token_classification import mark_of
 
-    for is_beside in (0, 1):
+    for adjoins in (0, 1):
         for length in (1, 2, 3):
-            spans = [Span(is_beside, is_beside + length, "x")]
-            spans += [Span(0, 1, "x")] * is_beside
-            tags = spans_to_tags(spans, is_beside + length, scheme)[is_beside:]
+            spans = [Span(adjoins, adjoins + length, "x")]
+            spans += [Span(0, 1, "x")] * adjoins
+            tags = spans_to_tags(spans, adjoins + length, scheme)[adjoins:]
             assert tags == [
-                mark_of(scheme, is_beside, place == 0, place == length - 1) + "x"
+                mark_of(scheme, adjoins, place == 0, place == length - 1) + "x"
                 for place in range(length)
             ]

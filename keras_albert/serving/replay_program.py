@@ -1,17 +1,17 @@
-"""A program, run by its path, that runs a SavedModel with TensorFlow alone.
+"""A program, run by its path, that loads a SavedModel with TensorFlow alone.
 
-    python session_program.py DIRECTORY
+    python replay_program.py DIRECTORY
 
-A server loads the graph of a model into TensorFlow's session, and runs it by the names
-of its tensors. This program does the same: it imports TensorFlow and neither this
-package nor tensorflow-text, of which it loads only the libraries of operations. It
-replays the warm-up requests of the model, and writes one line of JSON for each step, so
-that the parent process knows the last completed step if TensorFlow ends the process.
+It imports TensorFlow and neither this package nor tensorflow-text, of which it loads
+only the libraries of operations. It replays the warm-up requests of the model, and
+writes one line of JSON for each step, so that the parent process knows the last
+completed step if TensorFlow ends the process.
 """
 
 import importlib.util
 import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ import tensorflow as tf
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.message import DecodeError
 from tensorflow.core.framework import tensor_pb2
+from tensorflow.core.protobuf import saved_model_pb2
 
 # In `assets.extra`, under the name required by TensorFlow Serving.
 WARM_UP_FILE = "tf_serving_warmup_requests"
@@ -69,25 +70,31 @@ def _prediction_log() -> Any:
 PredictionLog: Any = _prediction_log()
 
 
-def load(directory: str) -> tuple[Any, Any]:
-    """Load a SavedModel as a server does: return the session and a `MetaGraphDef`."""
+def load(directory: str) -> Any:
+    """Load a SavedModel."""
     text = importlib.util.find_spec("tensorflow_text")
     if text is None:
         raise ModuleNotFoundError("No module named 'tensorflow_text'")
     for folder in text.submodule_search_locations or ():
         for path in sorted(Path(folder).glob("python/*/_*.so")):
             tf.load_op_library(str(path))
-    session = tf.compat.v1.Session(graph=tf.Graph())
-    with session.graph.as_default():
-        return session, tf.compat.v1.saved_model.load(session, ["serve"], directory)
+    return tf.saved_model.load(directory, tags=["serve"])
 
 
-def run(session: Any, signature: Any, inputs: dict[str, Any]) -> dict[str, Any]:
-    """Return the outputs of a `SignatureDef` for arrays by name."""
-    feed = {signature.inputs[name].name: array for name, array in inputs.items()}
-    places = {name: info.name for name, info in sorted(signature.outputs.items())}
-    outputs: dict[str, Any] = session.run(places, feed)
-    return outputs
+def input_specs(signature: Any) -> dict[str, Any]:
+    """Return the `tf.TensorSpec` of each input."""
+    positional, named = signature.structured_input_signature
+    return {spec.name: spec for spec in (*positional, *named.values())}
+
+
+def run(signature: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the outputs for arrays by name."""
+    specs = input_specs(signature)
+    tensors = {
+        name: tf.constant(array, specs[name].dtype, array.shape)
+        for name, array in inputs.items()
+    }
+    return {name: x.numpy() for name, x in sorted(signature(**tensors).items())}
 
 
 def read_warm_up(directory: str) -> list[Any]:
@@ -103,17 +110,17 @@ def read_warm_up(directory: str) -> list[Any]:
         raise ValueError(f"{path} is damaged: {error}") from error
 
 
-def replay(session: Any, graph: Any, log: Any) -> dict[str, Any]:
+def replay(model: Any, log: Any) -> dict[str, Any]:
     """Run a request: return its first row, and the differences from its response."""
     inputs, expected = (
         {entry.key: tf.make_ndarray(entry.value) for entry in entries}
         for entries in (log.request.inputs, log.response.outputs)
     )
     name = log.request.model_spec.signature_name
-    if name not in graph.signature_def:
+    if name not in model.signatures:
         msg = f"the warm-up requests ask for {name!r}, which the graph does not have"
         raise ValueError(msg)
-    found = run(session, graph.signature_def[name], inputs)
+    found = run(model.signatures[name], inputs)
     differences = [
         float(abs(array - found[key]).max(initial=0.0))
         for key, array in expected.items()
@@ -127,28 +134,28 @@ def replay(session: Any, graph: Any, log: Any) -> dict[str, Any]:
     }
 
 
-def describe(graph: Any) -> dict[str, Any]:
-    """Return the inputs and outputs of the served signatures, as in `manifest.json`."""
+def describe(signatures: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the inputs and outputs of signatures, as in `manifest.json`."""
 
-    def spec(info: Any) -> dict[str, Any]:
-        sizes = (dim.size for dim in info.tensor_shape.dim)
-        shape = [None if size < 0 else size for size in sizes]
-        return {"dtype": tf.as_dtype(info.dtype).name, "shape": shape}
-
-    def specs(entries: Any) -> dict[str, Any]:
-        return {name: spec(info) for name, info in sorted(entries.items())}
+    def shapes(specs: Mapping[str, Any]) -> dict[str, Any]:
+        return {
+            name: {"dtype": spec.dtype.name, "shape": spec.shape.as_list()}
+            for name, spec in specs.items()
+        }
 
     return {
-        name: {"inputs": specs(one.inputs), "outputs": specs(one.outputs)}
-        for name, one in sorted(graph.signature_def.items())
-        # Functions that run when a model is loaded are not served.
-        if not name.startswith("__")
+        name: {
+            "inputs": shapes(input_specs(one)),
+            "outputs": shapes(one.structured_outputs),
+        }
+        for name, one in signatures.items()
     }
 
 
-def operations(graph: Any) -> list[str]:
+def operations(directory: str) -> list[str]:
     """Return the names of all operations in the graph and its functions."""
-    graph = graph.graph_def
+    content = Path(directory, "saved_model.pb").read_bytes()
+    graph = saved_model_pb2.SavedModel.FromString(content).meta_graphs[0].graph_def
     lists = [graph.node, *(each.node_def for each in graph.library.function)]
     return sorted({node.op for nodes in lists for node in nodes})
 
@@ -169,16 +176,19 @@ def main() -> None:
     errors = (tf.errors.OpError, LookupError, OSError, RuntimeError, ValueError)
     directory = sys.argv[1]
     try:
-        session, graph = load(directory)
+        model = load(directory)
         logs = read_warm_up(directory)
     except errors as error:
         _say(error=str(error))
         return
-    found = {"signatures": describe(graph), "operations": operations(graph)}
-    _say(**found, requests=len(logs))
+    _say(
+        signatures=describe(dict(sorted(model.signatures.items()))),
+        operations=operations(directory),
+        requests=len(logs),
+    )
     for log in logs:
         try:
-            _say(**replay(session, graph, log))
+            _say(**replay(model, log))
         except errors as error:
             _say(signature=log.request.model_spec.signature_name, error=str(error))
 

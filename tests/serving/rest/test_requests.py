@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from keras_albert.serving.rest.json_form import read_rest_request, write_rest_response
+from keras_albert.serving.rest.requests import RestRequest, read_rest_request
 from keras_albert.serving.verification import Signature, TensorSpec
 
 TEXT = TensorSpec("string", (None,))
@@ -24,6 +24,10 @@ CHOOSE, TOKENS = {"signature_name": "choose"}, {"signature_name": "tokens"}
 
 def read(**body):
     return read_rest_request(json.dumps(body), SIGNATURES)
+
+
+def write(outputs, in_rows):
+    return RestRequest("serving_default", {}, in_rows).write(outputs)
 
 
 def plain(request):
@@ -45,7 +49,7 @@ def test_rows_and_columns_are_the_same():
     assert plain(in_rows)["question"] == ["é?".encode(), b""]
 
 
-def test_a_number_of_all_rows_is_beside_the_columns():
+def test_a_number_of_all_rows_is_next_to_the_columns():
     columns = {"text": ["a", "b"], "patience": 2}
     request = read(signature_name="early", inputs=columns)
     assert plain(request) == {"text": [b"a", b"b"], "patience": 2}
@@ -132,12 +136,12 @@ def test_answers():
         {"label": "é", "score": [0.5, 1.0]},
         {"label": "\ufffd", "score": [2.0, 3.0]},
     ]
-    assert json.loads(write_rest_response(outputs, True)) == {"predictions": rows}
+    assert json.loads(write(outputs, True)) == {"predictions": rows}
     columns = {"label": ["é", "\ufffd"], "score": [[0.5, 1.0], [2.0, 3.0]]}
-    assert json.loads(write_rest_response(outputs, False)) == {"outputs": columns}
+    assert json.loads(write(outputs, False)) == {"outputs": columns}
     one = {"score": np.array([1, 2], np.float32)}
-    assert json.loads(write_rest_response(one, True)) == {"predictions": [1.0, 2.0]}
-    assert json.loads(write_rest_response(one, False)) == {"outputs": [1.0, 2.0]}
+    assert json.loads(write(one, True)) == {"predictions": [1.0, 2.0]}
+    assert json.loads(write(one, False)) == {"outputs": [1.0, 2.0]}
 
 
 @pytest.mark.parametrize(

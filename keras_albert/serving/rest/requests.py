@@ -1,8 +1,10 @@
-"""The JSON of TensorFlow Serving's REST interface.
+"""Requests and responses in the JSON of TensorFlow Serving, and of OpenAI.
 
-Source: [RESTful API](https://www.tensorflow.org/tfx/serving/api_rest), "Predict API".
-A request contains its inputs in rows, `{"instances": [{"text": "a"}, ...]}`, or in
-columns, `{"inputs": {"text": ["a", ...]}}`; the response has the same form.
+Source: [RESTful API](https://www.tensorflow.org/tfx/serving/api_rest), "Predict API",
+with inputs in rows, `{"instances": [{"text": "a"}, ...]}`, or in columns, `{"inputs":
+{"text": ["a", ...]}}`; and
+[Embeddings](https://platform.openai.com/docs/api-reference/embeddings), `{"model":
+"NAME", "input": ["a", ...]}`, perhaps with `dimensions` and `encoding_format`.
 """
 
 import base64
@@ -17,25 +19,31 @@ import numpy.typing as npt
 from keras_albert.serving.verification import Signature, TensorSpec
 
 _DEFAULT = "serving_default"
-_LARGEST_FLOAT = float(np.finfo(np.float32).max)
+_EMBEDDINGS_KEYS = ("dimensions", "encoding_format", "input", "model", "user")
+_MAX_FLOAT32 = float(np.finfo(np.float32).max)
 
 
 class RestRequest(NamedTuple):
-    """A request.
-
-    Attributes:
-        signature: string. The name of the signature.
-        inputs: dict of names and arrays; strings are object arrays of bytes.
-        in_rows: bool. Whether the request, and so the response, is in rows.
-    """
+    """A request of TensorFlow Serving's; strings are object arrays of bytes."""
 
     signature: str
     inputs: dict[str, npt.NDArray[Any]]
+    # Whether the request, and so the response, is in rows.
     in_rows: bool
 
     def write(self, outputs: Mapping[str, Any]) -> str:
-        """Write the body of the response."""
-        return write_rest_response(outputs, self.in_rows)
+        """Write the body of the response; a single output has no name."""
+        columns = {
+            name: _to_plain(np.asarray(x).tolist()) for name, x in outputs.items()
+        }
+        answer: Any = columns
+        if self.in_rows:
+            rows = zip(*columns.values(), strict=True)
+            answer = [dict(zip(columns, row, strict=True)) for row in rows]
+        if len(columns) == 1:
+            (answer,) = columns.values()
+        response = {"predictions" if self.in_rows else "outputs": answer}
+        return json.dumps(response, ensure_ascii=False)
 
 
 def read_rest_request(
@@ -44,23 +52,11 @@ def read_rest_request(
     max_rows: int | None = None,
     max_characters: int | None = None,
 ) -> RestRequest:
-    """Read the body of a request.
+    """Read the body of a request, or raise a `ValueError` that says what is wrong.
 
-    Args:
-        body: string or bytes. JSON.
-        signatures: The model's signatures by name.
-        max_rows: int or `None`. Maximum number of rows. Defaults to `None`, no limit.
-        max_characters: int or `None`. Maximum characters of a text, or bytes of a text
-            in base64. Defaults to `None`, no limit.
-
-    Returns:
-        `RestRequest`.
-
-    Raises:
-        ValueError: If the request is invalid or exceeds a limit; the message contains
-            the reason.
+    `max_characters` also limits the bytes of a text in base64; `None` is no limit.
     """
-    request = parse_json(body)
+    request = _parse_json(body)
     if (
         not isinstance(request, dict)
         or len({"instances", "inputs"} & set(request)) != 1
@@ -85,11 +81,96 @@ def read_rest_request(
         numbers = ", ".join(f"`{key}`" for key in specs if not specs[key].shape)
         msg = f'{numbers} is one number for all rows. Send the columns, "inputs".'
         raise ValueError(msg)
-    inputs = read_columns(given, specs, max_rows, max_characters)
+    inputs = _read_columns(given, specs, max_rows, max_characters)
     return RestRequest(name, inputs, in_rows)
 
 
-def parse_json(body: str | bytes) -> Any:
+class EmbeddingsRequest(NamedTuple):
+    """A request of OpenAI's."""
+
+    model: str
+    inputs: dict[str, npt.NDArray[Any]]
+    # The width of the vectors.
+    dimensions: int
+    # Whether vectors are the bytes of float32 numbers in base64.
+    is_base64: bool
+    signature: str = _DEFAULT
+
+    def write(self, outputs: Mapping[str, Any]) -> str:
+        """Write the body of the response."""
+        vectors = np.asarray(outputs["embedding"], "<f4")
+        short = vectors[:, : self.dimensions]
+        if self.dimensions < vectors.shape[1]:
+            # As `AlbertTextEmbedder.embed(dim=)`, which knows if vectors have length 1.
+            length, rest = (
+                np.linalg.norm(x, axis=1, keepdims=True) for x in (vectors, short)
+            )
+            has_unit_length = (np.abs(length - 1) < 1e-3) & (rest > 0)
+            short = short / np.where(has_unit_length, rest, 1)
+        data = [
+            {"object": "embedding", "index": index, "embedding": self._encode(vector)}
+            for index, vector in enumerate(short.astype("<f4"))
+        ]
+        # Tokens are counted in the graph only.
+        usage = {"prompt_tokens": 0, "total_tokens": 0}
+        answer = {"object": "list", "data": data, "model": self.model, "usage": usage}
+        return json.dumps(answer, ensure_ascii=False)
+
+    def _encode(self, vector: npt.NDArray[np.float32]) -> str | list[float]:
+        if self.is_base64:
+            return base64.b64encode(vector.tobytes()).decode()
+        numbers: list[float] = vector.tolist()
+        return numbers
+
+
+def embedding_width(signatures: Mapping[str, Signature]) -> int | None:
+    """Return the width of a model's vectors; `None` if it does not embed texts."""
+    signature = signatures.get(_DEFAULT)
+    if signature is None or set(signature.inputs) != {"text"}:
+        return None
+    spec = signature.outputs.get("embedding")
+    return None if spec is None else spec.shape[-1]
+
+
+def read_embeddings_request(
+    body: bytes,
+    signatures: Mapping[str, Signature],
+    max_rows: int | None = None,
+    max_characters: int | None = None,
+) -> EmbeddingsRequest:
+    """Read the body of a request of OpenAI's; see `read_rest_request`."""
+    request = _parse_json(body)
+    if not isinstance(request, dict) or not {"input", "model"} <= set(request):
+        raise ValueError('A request is an object with "input" and "model" in it.')
+    if unknown := set(request) - set(_EMBEDDINGS_KEYS):
+        found = ", ".join(sorted(unknown))
+        msg = f"A request takes: {', '.join(_EMBEDDINGS_KEYS)}. Received: {found:.200}"
+        raise ValueError(msg)
+    model = request["model"]
+    if not isinstance(model, str):
+        raise ValueError(f"`model` is a name. Received: {model!r:.80}")
+    width = embedding_width(signatures)
+    given = request.get("dimensions")
+    dimensions = width if given is None else given
+    if type(dimensions) is not int or not 1 <= dimensions <= (width or 0):
+        msg = f"`dimensions` is a width from 1 to {width}. Received: {dimensions!r:.80}"
+        raise ValueError(msg)
+    encoding = request.get("encoding_format") or "float"
+    if encoding not in ("float", "base64"):
+        msg = f'`encoding_format` is "float" or "base64". Received: {encoding!r:.80}'
+        raise ValueError(msg)
+    texts = request["input"]
+    columns = {"input": [texts] if isinstance(texts, str) else texts}
+    if not isinstance(columns["input"], list) or not columns["input"]:
+        msg = f"`input` is a string, or a list of strings. Received: {texts!r:.80}"
+        raise ValueError(msg)
+    specs = {"input": signatures[_DEFAULT].inputs["text"]}
+    read = _read_columns(columns, specs, max_rows, max_characters)
+    inputs = {"text": read["input"]}
+    return EmbeddingsRequest(model, inputs, dimensions, encoding == "base64")
+
+
+def _parse_json(body: str | bytes) -> Any:
     """Parse the body of a request."""
     try:
         return json.loads(body)
@@ -97,7 +178,7 @@ def parse_json(body: str | bytes) -> Any:
         raise ValueError(f"The request is not JSON: {error}") from None
 
 
-def read_columns(
+def _read_columns(
     given: Mapping[str, Any],
     specs: Mapping[str, TensorSpec],
     max_rows: int | None,
@@ -116,27 +197,6 @@ def read_columns(
     if len(set(sizes.values())) > 1:
         raise ValueError(f"Inputs have as many rows as each other. Received: {sizes}")
     return inputs
-
-
-def write_rest_response(outputs: Mapping[str, Any], in_rows: bool) -> str:
-    """Write the body of a response.
-
-    Args:
-        outputs: Arrays by name, with the batch as the first axis.
-        in_rows: bool. Whether the request was in rows.
-
-    Returns:
-        JSON. A single output has no name.
-    """
-    columns = {name: _to_plain(np.asarray(x).tolist()) for name, x in outputs.items()}
-    answer: Any = columns
-    if in_rows:
-        rows = zip(*columns.values(), strict=True)
-        answer = [dict(zip(columns, row, strict=True)) for row in rows]
-    if len(columns) == 1:
-        (answer,) = columns.values()
-    response = {"predictions" if in_rows else "outputs": answer}
-    return json.dumps(response, ensure_ascii=False)
 
 
 def _columns(rows: Any, specs: Mapping[str, TensorSpec]) -> dict[str, list[Any]]:
@@ -214,7 +274,7 @@ def _read_value(value: Any, dtype: str) -> Any:
     if dtype == "int32":
         fits = isinstance(value, int) and -(2**31) <= value < 2**31
         return value if fits else None
-    return value if abs(value) <= _LARGEST_FLOAT else None
+    return value if abs(value) <= _MAX_FLOAT32 else None
 
 
 def _to_plain(value: Any) -> Any:
