@@ -33,7 +33,7 @@ _TAKE_TOKENIZER = (
 )
 
 
-# What all constructors take, in place of `{shared}` in their docstrings.
+# What all constructors take.
 _SHARED_ARGUMENTS = """\
     tokenizer: An `AlbertTokenizer`.
     sequence_length: int or `None`. A fixed length that all batches are padded to, as
@@ -69,6 +69,9 @@ class AlbertPreprocessor(PresetMixin):
     # Whether it runs inside a TensorFlow graph, as in `tf.data.Dataset.map`.
     runs_in_graph = False
 
+    # In place of `{shared}` in the docstring of a subclass.
+    _shared_arguments = _SHARED_ARGUMENTS
+
     # Smallest valid length: all special tokens, plus one token of each text.
     shortest_length = 2 * MAX_COLUMNS + 1
 
@@ -77,7 +80,7 @@ class AlbertPreprocessor(PresetMixin):
         super().__init_subclass__(**kwargs)
         if cls.__doc__:
             text = inspect.cleandoc(cls.__doc__)
-            cls.__doc__ = text.replace("    {shared}\n", _SHARED_ARGUMENTS)
+            cls.__doc__ = text.replace("    {shared}\n", cls._shared_arguments)
 
     def __init__(
         self,
