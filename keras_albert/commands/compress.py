@@ -72,7 +72,7 @@ def _run(arguments: argparse.Namespace, folder: RunFolder) -> None:
         if directory and class_of(open_checkpoint(directory)) is type(teacher):
             student = load_task(arguments.student, dtype=dtype)
         else:
-            # With the head of the teacher, since it has none of its kind.
+            # With the teacher's head, since it has no matching one.
             backbone = AlbertBackbone.from_preset(arguments.student, dtype=dtype)
             student = with_backbone(teacher, backbone)
     judge: Any = None

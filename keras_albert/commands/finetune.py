@@ -63,7 +63,7 @@ def build_task(
     try:
         task = _build_task(known, train, arguments)
     except ValueError as error:
-        # The name in Python is not that of the option.
+        # The option has another name than the argument.
         text = str(error).replace("max_sequence_length=", "--max-length ")
         raise ValueError(text.replace("max_sequence_length", "--max-length")) from error
     if arguments.lora is not None:
@@ -116,7 +116,7 @@ _EPOCHS = 3
 # scaled by 32 / rank ([Schulman, 2025](https://thinkingmachines.ai/blog/lora)). Keras
 # does not scale it, and starts with values 2.4 times as large. SST-2 with a rank of 64
 # reached 85.9% after one epoch at twice the rate, and 75.9% at 6.4 times.
-_MOST_OF_LORA, _RATE_TIMES_RANK = 10, 10 * 32 / 2.4
+_MAX_LORA_FACTOR, _RATE_TIMES_RANK = 10, 10 * 32 / 2.4
 
 # Epochs may last hours.
 _SECONDS_PER_CHECKPOINT = 300.0
@@ -154,7 +154,7 @@ def train_task(
     else:
         scale = 1.0
         if arguments.lora is not None:
-            scale = min(_MOST_OF_LORA, _RATE_TIMES_RANK / arguments.lora)
+            scale = min(_MAX_LORA_FACTOR, _RATE_TIMES_RANK / arguments.lora)
         rate = arguments.learning_rate or scale * default_learning_rate(
             width, task.backbone.pretrained
         )
@@ -181,8 +181,8 @@ def train_task(
             batches_per_checkpoint=len(batches),
             seconds_per_checkpoint=_SECONDS_PER_CHECKPOINT,
             monitor=known.finetuning.monitor,
-            remedy=f"Begin anew with a lower --learning-rate than {rate:g}, in another "
-            "--output.",
+            remedy=f"Start again with a lower --learning-rate than {rate:g}, in "
+            "another --output.",
         )
         recorder.devices.prepare(task, read(0))
         recorder.begin(checkpoint, task)

@@ -28,7 +28,7 @@ from keras_albert.commands.answer_file import (
     AnswerLines,
     to_json,
 )
-from keras_albert.commands.files import FileRows, InputColumns, Row
+from keras_albert.commands.files import FileRows, Row
 from keras_albert.commands.report import RESUME, given_options
 from keras_albert.commands.tasks import Columns, known_task
 from keras_albert.conversion.convert import load_task
@@ -230,7 +230,7 @@ def _open_litert(
         with hidden_messages():
             run = interpreter(str(path)).get_signature_runner()
     except (KeyError, ValueError, zipfile.BadZipFile) as error:
-        msg = f"{path} is no LiteRT model that `export` wrote ({error})."
+        msg = f"{path} is not a LiteRT model that `export` wrote ({error})."
         raise ValueError(msg) from error
     return _token_predictor(
         lambda ids: run(**ids),
@@ -421,7 +421,7 @@ def run(arguments: argparse.Namespace) -> None:
 def _write_file(
     arguments: argparse.Namespace, rows: FileRows, processes: Processes | None
 ) -> None:
-    """Write the predictions to a file, after those of an interrupted run."""
+    """Write the predictions to a file, and continue an interrupted one."""
     file = AnswerFile(arguments.output, _format(arguments), _settings(arguments))
     with file:
         if file.done:
@@ -477,22 +477,25 @@ def _answers(
     with closing(predictor):
         if not rows.columns:
             return
-        columns = InputColumns(rows, predictor.inputs, asked)
+        found = rows.table([]).find_inputs(predictor.inputs, asked)
         left = ((rows.line, row) for row in islice(rows, done, None))
         size = arguments.batch_size * _BATCHES_AT_ONCE * count
         while part := list(islice(left, size)):
-            ask = partial(_ask, predictor, columns, path=rows.path)
+            ask = partial(_ask, predictor, rows, found)
             yield ask(part) if processes is None else _ask_all(ask, part, processes)
 
 
 def _ask(
-    predictor: Predictor, columns: InputColumns, rows: list[tuple[int, Row]], path: Path
+    predictor: Predictor,
+    file: FileRows,
+    found: dict[str, list[str]],
+    rows: list[tuple[int, Row]],
 ) -> list[dict[str, Any]]:
-    inputs = columns.read(rows)
+    inputs = file.table(rows).read_inputs(found)
     try:
         return predictor.predict(inputs)
     except ValueError as error:
-        msg = f"{path}, in lines {rows[0][0]} to {rows[-1][0]}: {error}"
+        msg = f"{file.path}, in lines {rows[0][0]} to {rows[-1][0]}: {error}"
         raise ValueError(msg) from error
 
 

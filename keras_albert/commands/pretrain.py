@@ -109,7 +109,7 @@ def _vocabulary(
     bar: Progress,
     options: Any,
 ) -> Any:
-    """Return the given vocabulary or that of an earlier run, or train one."""
+    """Return the given vocabulary or the one of an earlier run, or train one."""
     if arguments.vocabulary is not None:
         return arguments.vocabulary
     stored = pipeline.stored_vocabulary(output)
@@ -148,8 +148,8 @@ def run_pretrain(arguments: argparse.Namespace) -> None:
     baselines = read_json(fetch(path))["baselines"]
     table = Table("metric", "held out", "without reading")
     for name, value in scores.items():
-        beside = f"{baselines[name]:.4f}" if name in baselines else ""
-        table.add_row(name, f"{value:.4f}", beside)
+        baseline = f"{baselines[name]:.4f}" if name in baselines else ""
+        table.add_row(name, f"{value:.4f}", baseline)
     console.print(table)
     console.print(f"model: {output}/preset\nreport: {path}", soft_wrap=True)
 

@@ -22,11 +22,9 @@ from keras_albert.commands.files import (
     Dataset,
     FileRows,
     Table,
-    choice_columns_of,
     describe,
     is_header,
     kind_of,
-    read_choices,
     read_table,
 )
 from keras_albert.commands.report import Report
@@ -164,24 +162,16 @@ def read_multiple_choice(path: Path, arguments: argparse.Namespace) -> Dataset:
     context = table.find("context", arguments.text_column)
     question = table.require("question", arguments.text_pair_column)
     answer = table.require("answer", arguments.label_column)
-    choices = table.find("choices")
-    if choices is not None:
-        options = table.read(choices, "a list of texts")
-    else:
-        # Tables have a column for each choice: choice0, choice1, ..., or A, B, ...
-        names = choice_columns_of(table.columns)
-        columns = [table.read(name, "a text") for name in names]
-        options = [
-            read_choices(row, table.where(number))
-            for number, row in enumerate(zip(*columns, strict=True))
-        ]
-        choices = ", ".join(names)
-        if not names:
-            table.require("choices")
+    choices = table.choice_columns() or [table.require("choices")]
+    options = table.read_choices(choices)
     texts = [
         table.read(name, "a text") for name in (context, question) if name is not None
     ]
-    roles = [("context", context), ("question", question), ("choices", choices)]
+    roles = [
+        ("context", context),
+        ("question", question),
+        ("choices", ", ".join(choices)),
+    ]
     return Dataset(
         x=(*texts, options),
         y=_read_answers(table, answer, options),
@@ -234,7 +224,7 @@ def read_similarity(path: Path, arguments: argparse.Namespace) -> Dataset:
 
 def on_one_scale(files: Sequence[Dataset]) -> list[Dataset]:
     """Divide the scores of all files by the highest one, if they are to be cosines."""
-    # The highest score of one file alone may not be that of the scale.
+    # One file alone may lack the highest score of the scale.
     highest = max(data.highest for data in files)
     if highest == 1:
         return list(files)

@@ -14,7 +14,7 @@ from keras_albert import (
     AlbertQuestionAnswerer,
     AlbertTokenClassifier,
 )
-from keras_albert.commands.evaluate import calibration, intervals, run
+from keras_albert.commands.evaluate import calibration, intervals, run_evaluate
 from keras_albert.commands.files import Dataset
 from keras_albert.commands.judge import (
     judge_answers,
@@ -49,7 +49,7 @@ def file(tmp_path):
 
 def evaluate(*words):
     _, parsers = build_parser()
-    run(parsers["evaluate"].parse_args([*map(str, words)]))
+    run_evaluate(parsers["evaluate"].parse_args([*map(str, words)]))
 
 
 def test_metrics_groups_and_worst_rows(file, tmp_path, capsys):
@@ -79,7 +79,10 @@ def test_metrics_groups_and_worst_rows(file, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--slice", "place"], "`--slice place` is no column .* text, label, source"),
+        (
+            ["--slice", "place"],
+            "`--slice place` is not a column .* text, label, source",
+        ),
         (["--output", "."], "is there already"),
         (["--limit", "0"], "--limit"),
     ],
