@@ -217,7 +217,7 @@ class PackedShape:
 def _fitting_rows(lengths: Int64Array, width: int) -> int:
     """Return the number of rows that the texts of each of some batches fit in."""
     most = float(lengths.sum(axis=1).max(initial=1))
-    # Each text fits in a row of its own.
+    # Each text fits in its own row.
     fewest = math.ceil(most * (1 + _LEFT) / width)
     rows = max(1, min(fewest, int(lengths.shape[1])))
     while place_texts(lengths, width, rows) is None:

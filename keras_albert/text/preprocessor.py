@@ -50,7 +50,7 @@ _SHARED_ARGUMENTS = """\
 
 
 class AlbertPreprocessor(PresetMixin):
-    """The part of a preprocessor that does not depend on the task."""
+    """Base class of all preprocessors."""
 
     # It precedes one of KerasHub's in the list of bases. A subclass defines how raw
     # input is read (`read_input`) and tokenized (`encode`).
@@ -134,7 +134,7 @@ class AlbertPreprocessor(PresetMixin):
         return int(self.sequence_length or self.max_sequence_length)
 
     def padded_length(self, longest: int) -> int:
-        """Return the length of a batch, given that of its longest row."""
+        """Return the padded length of a batch, given the tokens of its longest row."""
         if self.sequence_length is not None:
             return int(self.sequence_length)
         return bucket_length(longest, self._buckets())

@@ -174,7 +174,7 @@ def _array_rows(inputs: Any, name: str) -> tuple[list[Any], bool]:
         raise TypeError(
             f"`{name}` must hold texts: a str, a list of str, a NumPy array, a "
             f"pandas Series or a string tensor. Received: {type(inputs).__name__}. "
-            "Pass `list(...)` of it, or pick out the column that holds the texts."
+            "Pass `list(...)` of it, or pick out the column of texts."
         )
     array = np.asarray(inputs)
     if array.ndim > 1:
@@ -204,7 +204,7 @@ def _to_str(row: Any, index: int, name: str) -> str:
                 'drop what cannot be read with `row.decode(errors="replace")`.'
             ) from None
     is_nan = isinstance(row, float | np.floating) and math.isnan(row)
-    # pandas has missing values of its own.
+    # pandas has its own missing values.
     if row is None or is_nan or type(row).__name__ in {"NAType", "NaTType"}:
         raise ValueError(
             f"row {index} of {name} is {row}; a text is needed in every row. Drop "
@@ -214,7 +214,7 @@ def _to_str(row: Any, index: int, name: str) -> str:
         raise ValueError(
             f"row {index} of {name} is a {type(row).__name__}, not a text; `{name}` "
             "may be one text or a flat list of texts. Join its words with "
-            '`" ".join(words)`, or pass each column as an argument of its own.'
+            '`" ".join(words)`, or pass each column as its own argument.'
         )
     raise ValueError(
         f"row {index} of {name} is {row!r} ({type(row).__name__}), not a text. "

@@ -204,7 +204,7 @@ def choose_devices(distribution: str) -> Any:
     if name == "none" and (count := num_processes()) > 1:
         raise ValueError(
             f"`distribution` is 'none', and {count} processes were started, each of "
-            "which would train a model of its own. Pass "
+            "which would train its own model. Pass "
             "distribution='data_parallel', or start one process."
         )
     return known[name, backend]()

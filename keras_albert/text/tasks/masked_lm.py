@@ -367,7 +367,7 @@ def segment_pairs(x: Texts) -> tuple[tuple[Any, ...], bool]:
 class AlbertPretrainerPreprocessor(MaskingPreprocessor, keras_hub.models.Preprocessor):
     """Tokenize pairs of consecutive segments, swap half of them, and mask words.
 
-    Returns `(x, y, sample_weight)`: `x` is that of `AlbertMaskedLMPreprocessor`, `y`
+    Returns `(x, y, sample_weight)`: `x` is as in `AlbertMaskedLMPreprocessor`, `y`
     and `sample_weight` are dicts of `masked_lm` and `sentence_order`, whose target is
     0 for a pair in order and 1 for a swapped pair. Swaps and masks differ with each
     call and each epoch.

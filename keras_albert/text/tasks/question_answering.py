@@ -43,7 +43,7 @@ def _check_keys(example: Any, what: str) -> None:
     is_dict = isinstance(example, Mapping)
     if not is_dict or not set(_KEYS) <= set(example):
         received = sorted(example) if is_dict else type(example).__name__
-        msg = f"{what} is no dict of `question` and `context`. Received: {received}"
+        msg = f"{what} is not a dict of `question` and `context`. Received: {received}"
         raise ValueError(msg)
 
 

@@ -145,7 +145,7 @@ class AlbertTextEmbedderPreprocessor(
         columns, batched = self.columns(x)
         if y is not None and len(columns) == 1:
             raise ValueError(
-                "A similarity is that of two texts, and `x` has one a row. Pass pairs "
+                "A similarity needs two texts, and `x` has one per row. Pass pairs "
                 "as one argument, `x=(first, second)`."
             )
         texts = SeparateTexts(

@@ -203,7 +203,7 @@ class TestBadInput:
             (([QUESTION], [CONTEXT] * 2), "as many first texts as second"),
             ([QUESTION], "Each question needs its context"),
             ([{"question": "a", "context": "b"}, {"question": "a"}], "Row 1 of `x`"),
-            ({"question": "a"}, "`x` is no dict of `question` and `context`"),
+            ({"question": "a"}, "`x` is not a dict of `question` and `context`"),
         ],
     )
     def test_invalid_input_names_the_row(self, make, x, message):
