@@ -29,17 +29,6 @@ def prepared(tmp_path_factory, tiny_proto):
     return write_prepared(tmp_path_factory.mktemp("data") / "prepared", tiny_proto)
 
 
-def test_what_does_not_fit_is_left_out(gpu, prepared, tmp_path):
-    gpu.pack(prepared, tmp_path / "packed", 1)
-    sizes = {path.name: path.stat().st_size for path in (tmp_path / "packed").iterdir()}
-    kept = [name for name in sizes if name.startswith(("held_out", "vocabulary"))]
-    room = sum(sizes[name] for name in kept) / 1e6
-    (shard,) = (name for name in sizes if name.startswith("train"))
-    left_out = gpu.pack(prepared, tmp_path / "fewer", room)
-    assert left_out == [shard.removesuffix(".xz")]
-    assert not (tmp_path / "fewer" / shard).exists()
-
-
 def test_a_run_goes_on_elsewhere(gpu, prepared, tmp_path, monkeypatch):
     config = PretrainingConfig(
         data=str(prepared), output=str(tmp_path / "here" / "run"), **SETTINGS
@@ -81,12 +70,3 @@ def test_a_run_goes_on_elsewhere(gpu, prepared, tmp_path, monkeypatch):
     there = RunFolder(tmp_path / "there" / "run")
     assert len(there.curve.rows()) == 4
     assert not folder.training.exists()
-
-
-def test_a_process_is_ended_in_good_time(gpu):
-    code = "import time; print('x', flush=True); time.sleep(600)"
-    with subprocess.Popen([sys.executable, "-c", code]) as process:
-        assert gpu.wait(process, 0.1) == 0
-    assert process.returncode == -signal.SIGTERM
-    with subprocess.Popen([sys.executable, "-c", "raise SystemExit(3)"]) as process:
-        assert gpu.wait(process, 60) == 3

@@ -69,14 +69,6 @@ def test_cycles_of_a_program(tpu_cycles):
     assert found == tpu_cycles.Cycles(loops + 20 + 10, loops, moves=3 + 6 + 1)
 
 
-def test_programs_whose_sum_is_not_known(tpu_cycles):
-    endless = PROGRAM.replace('"known_trip_count":{"n":"3"}', "")
-    with pytest.raises(ValueError, match="How often does the loop of 'body' run"):
-        tpu_cycles.count_cycles(endless)
-    with pytest.raises(ValueError, match="compiled for a TPU"):
-        tpu_cycles.count_cycles(PROGRAM.replace("estimated_cycles", "cycles"))
-
-
 @pytest.fixture
 def classifier(tiny_proto):
     peers = importlib.import_module("peer_models")

@@ -61,12 +61,6 @@ def test_the_last_book_of_each_author_is_the_validation_set(run):
         }
 
 
-def test_an_author_of_no_book_is_named(run, books):
-    with pytest.raises(SystemExit, match=r"0 books by 'Eve'.*--authors"):
-        run("Ann", "Eve")
-    assert not (books / "out").exists()
-
-
 @pytest.mark.parametrize(
     ("chapters", "message"), [(3, "ends within 'Four'"), (1, "more documents")]
 )

@@ -1,13 +1,12 @@
 """Questions that are made of sentences."""
 
 import json
-import random
 
 import keras
 import pytest
 
 from keras_albert.text import read_squad
-from tests.examples.test_examples import EXAMPLES, run
+from tests.examples.test_examples import run
 
 pytestmark = pytest.mark.skipif(
     keras.config.backend() != "torch", reason="the same on each, quickest on PyTorch"
@@ -40,26 +39,3 @@ def test_answers_are_words_of_the_paragraph_and_the_same_for_a_seed(tmp_path):
             assert paragraph["context"][start : start + len(words)] == words
             assert qa["question"].endswith("?")
             assert words not in qa["question"]
-
-
-def test_finds_each_kind_and_asks_for_it(monkeypatch):
-    monkeypatch.syspath_prepend(EXAMPLES)
-    import cloze_questions
-
-    sentence = "The bridge was opened in 1932 by Anna Keller with eight lanes for cars."
-    found = cloze_questions.find_answers(sentence)
-    words = {each.kind: sentence[each.begin : each.end] for each in found}
-    assert words == {"date": "1932", "name": "Anna Keller", "number": "eight"}
-    asked = {
-        each.kind: {
-            cloze_questions.ask(sentence, each, random.Random(seed)).lower()
-            for seed in range(30)
-        }
-        for each in found
-    }
-    assert (
-        "when the bridge was opened by anna keller with eight lanes for cars?"
-        in (asked["date"])
-    )
-    assert any(question.startswith("who ") for question in asked["name"])
-    assert all("how many lanes" in question for question in asked["number"])
