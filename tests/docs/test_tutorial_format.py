@@ -9,8 +9,6 @@ import tutobook
 
 TUTORIALS = sorted((Path(__file__).parents[2] / "docs" / "tutorials").glob("*.py"))
 
-# Variables of Keras.
-OTHER_VARIABLES = {"KERAS_BACKEND"}
 # Keras counts lines that are neither blank nor a comment, Markdown included in neither.
 MAX_LINES_OF_CODE = 400
 
@@ -68,28 +66,6 @@ def test_sections(text):
     assert headings[-1] == "## Conclusion"
     # The header has the only title.
     assert not [line for line in headings if line.startswith("# ")]
-
-
-def test_advice(text):
-    """A result beside a baseline, what the full size needs, and what to try next."""
-    words = "\n".join(prose(text))
-    assert "baseline" in words
-    assert re.search(r"\bfull size\b|\bfull-size\b", words)
-    assert "\nWhat to try next:\n\n- " in words.partition("## Conclusion")[2]
-    assert "pip install" in words.partition("## Setup")[2].partition("\n## ")[0]
-
-
-def test_variables_are_described(text):
-    """Those of other data, here and in the list of all tutorials."""
-    names = set(re.findall(r'environ\.get\("((?!XLA_)\w+)"', text))
-    assert not {name for name in names if not name.startswith("TUTORIAL_")}
-    index = (TUTORIALS[0].parent / "index.md").read_text(encoding="utf-8")
-    assert not {name for name in names if f"`{name}`" not in index}
-    words = "\n".join(prose(text))
-    # The data of the repository need no explanation.
-    assert not {name for name in names - {"TUTORIAL_DATA"} if f"`{name}" not in words}
-    # Nor is a variable named that none reads.
-    assert set(re.findall(r"\b[A-Z]+_[A-Z_]+(?==|`)", words)) <= names | OTHER_VARIABLES
 
 
 def test_links(text):
