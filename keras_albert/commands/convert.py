@@ -121,7 +121,9 @@ def run_push(arguments: argparse.Namespace) -> None:
             # Its pictures are next to it.
             files |= {path.name: path for path in sorted(directory.glob("*.png"))}
         push_files(
-            *(files, model, card),
+            files,
+            model,
+            card,
             keep_card=not has_card,
             private=arguments.private,
             revision=arguments.revision,

@@ -30,7 +30,7 @@ from keras_albert.tasks.inputs.tables import RawData
 from keras_albert.tasks.optimizers import default_learning_rate, default_optimizer
 from keras_albert.tasks.recipes import recipe
 from keras_albert.text import AlbertTokenizer, train_vocabulary
-from keras_albert.training.devices import devices_of_processes
+from keras_albert.training.devices import OneDevice, devices_of_processes
 from keras_albert.training.model_card import ON_CARD
 from keras_albert.training.recorder import StopSignals, TrainingRecorder, resumable_fit
 from keras_albert.training.run_folder import (
@@ -132,7 +132,7 @@ def train_task(
     identity: dict[str, Any],
     checkpoint: TrainingCheckpoint | None,
     console: Console,
-    devices: Any,
+    devices: OneDevice,
 ) -> TrainingRecorder:
     """Train to the end, from the checkpoint if there is one."""
     # Each takes its rows of all batches.
@@ -141,7 +141,7 @@ def train_task(
     how = None if arguments.recipe is None else recipe(arguments.recipe)
     batch_size = arguments.batch_size or (how.batch_size if how else _BATCH_SIZE)
     batches = make_batches(
-        *(task, RawData(train.x, train.y), batch_size, "training"), shuffle=True
+        task, RawData(train.x, train.y), batch_size, "training", shuffle=True
     )
     held_out = as_dataset(task, make_batches(task, RawData(dev.x, dev.y), batch_size))
     epochs = arguments.epochs
@@ -227,7 +227,10 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _run(
-    arguments: argparse.Namespace, folder: RunFolder, console: Console, devices: Any
+    arguments: argparse.Namespace,
+    folder: RunFolder,
+    console: Console,
+    devices: OneDevice,
 ) -> None:
     known = tasks.TASKS[arguments.task]
     if devices.processes is not None:
@@ -262,8 +265,16 @@ def _run(
             report = known.report(task, dev)
         elif not is_finished:
             recorder = train_task(
-                *(known, task, train, dev, arguments),
-                *(folder, identity, checkpoint, console, devices),
+                known,
+                task,
+                train,
+                dev,
+                arguments,
+                folder,
+                identity,
+                checkpoint,
+                console,
+                devices,
             )
             recorder.load_best(task)
             report, rows = known.report(task, dev), recorder.rows

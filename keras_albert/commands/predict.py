@@ -38,6 +38,7 @@ from keras_albert.tasks.classification.early_exit import read_exit_rule
 from keras_albert.tasks.distribution.processes import Processes
 from keras_albert.tasks.inputs.preprocessed_inputs import ID_NAMES
 from keras_albert.tasks.table import TASKS
+from keras_albert.text.batching import plan_batches
 from keras_albert.text.packing import pack_all
 from keras_albert.training.devices import devices_of_processes
 from keras_albert.utils.environment import check_packages, versions
@@ -86,10 +87,9 @@ def by_length(
 
     def predict(columns: Columns) -> list[Answer]:
         rows = list(zip(*columns.values(), strict=True))
-        order = np.argsort([sum(map(_length, row)) for row in rows], kind="stable")
+        lengths = np.array([sum(map(_length, row)) for row in rows])
         answers: list[Answer] = [{} for _ in rows]
-        for first in range(0, len(rows), batch_size):
-            batch = order[first : first + batch_size]
+        for batch in plan_batches(lengths, batch_size):
             part = {name: [x[row] for row in batch] for name, x in columns.items()}
             for row, answer in zip(batch, run(part), strict=True):
                 answers[row] = answer
@@ -209,7 +209,12 @@ def _open_onnx(
         labels = json.loads(metadata.get("labels", "[]"))
         return _token_predictor(
             lambda ids: run({name: x.tolist() for name, x in ids.items()}),
-            *(metadata.get("task", ""), labels, path, preset, None, batch_size),
+            metadata.get("task", ""),
+            labels,
+            path,
+            preset,
+            None,
+            batch_size,
             process.close,
         )
     except BaseException:
@@ -234,8 +239,12 @@ def _open_litert(
         raise ValueError(msg) from error
     return _token_predictor(
         lambda ids: run(**ids),
-        *(described["task"], described.get("labels", ()), path, preset),
-        *(described["sequence_length"], batch_size),
+        described["task"],
+        described.get("labels", ()),
+        path,
+        preset,
+        described["sequence_length"],
+        batch_size,
     )
 
 

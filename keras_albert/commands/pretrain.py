@@ -55,8 +55,11 @@ def progress_bar(console: Console, quiet: bool) -> Progress:
     # What is printed would go to the bar's console, and hidden messages, too.
     redirected = {"redirect_stdout": False, "redirect_stderr": False}
     return Progress(
-        *(TextColumn("{task.description}"), BarColumn(), DownloadColumn()),
-        *(TimeElapsedColumn(), TimeRemainingColumn()),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
         console=console,
         transient=True,
         disable=quiet or not console.is_terminal,
@@ -86,7 +89,9 @@ def _prepare(
         options["direct_running_mode"] = "multi_processing"
     vocabulary = _vocabulary(arguments, output, console, bar, options)
     return pipeline.prepare_examples(
-        *(arguments.inputs, output, vocabulary),
+        arguments.inputs,
+        output,
+        vocabulary,
         **{name: getattr(arguments, name) for name in _EXAMPLES},
         pipeline_options=options,
         progress=_shown_in(bar, "examples"),

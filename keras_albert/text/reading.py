@@ -2,6 +2,7 @@
 
 import math
 import sys
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,7 +33,7 @@ def text_columns(
     # As in KerasHub, a tuple is one example, and a list or an array is a batch: `("a",
     # "b")` is one pair, `(["a", "c"], ["b", "d"])` and `[("a", "b"), ("c", "d")]` are
     # two.
-    columns = _split_columns(texts)
+    columns = split_columns(texts)
     if max_columns is not None and len(columns) > max_columns:
         raise ValueError(
             f"An ALBERT example is one text or a pair. Received {len(columns)} texts "
@@ -55,7 +56,33 @@ def text_columns(
     return tuple(rows for rows, _ in read), read[0][1]
 
 
-def _split_columns(texts: Any) -> tuple[Any, ...]:
+def dicts_as_tuples(
+    x: Any, required: tuple[str, ...], optional: tuple[str, ...] = ()
+) -> Any:
+    """Replace a dict of columns, or each dict of a list, by the tuple of its values."""
+
+    def values(row: Any, name: str) -> Any:
+        if not isinstance(row, Mapping):
+            return row
+        for key in required:
+            if row.get(key) is None:
+                needed = " and ".join(map(repr, required))
+                raise ValueError(
+                    f"{name} has no {key!r}; it has {', '.join(map(repr, row))}. Each "
+                    f"question needs {needed}."
+                )
+        keys = (key for key in (*optional, *required) if row.get(key) is not None)
+        return tuple(row[key] for key in keys)
+
+    if not isinstance(x, list):
+        return values(x, "`x`")
+    if not x:
+        return tuple([] for _ in required)
+    return [values(row, f"Row {number}") for number, row in enumerate(x)]
+
+
+def split_columns(texts: Any) -> tuple[Any, ...]:
+    """Return the columns of a tuple, a list of tuples, or an array of rank 2."""
     if isinstance(texts, tuple):
         return texts or ((),)
     if isinstance(texts, list):

@@ -81,7 +81,7 @@ def test_metrics_groups_and_worst_rows(file, tmp_path, capsys):
     [
         (
             ["--slice", "place"],
-            "`--slice place` is not a column .* text, label, source",
+            "`--slice place` is not .* text, label, source",
         ),
         (["--output", "."], "is there already"),
         (["--limit", "0"], "--limit"),

@@ -56,13 +56,6 @@ def test_default_buckets_up_to_512(monkeypatch):
     assert default_length_buckets(512) == expected[keras.config.backend()]
 
 
-@given(st.data(), st.integers(1, 600))
-def test_bucket_length_is_the_smallest_that_fits(data, longest):
-    buckets = default_length_buckets(longest)
-    length = data.draw(st.integers(1, longest))
-    assert bucket_length(length, buckets) == min(b for b in buckets if b >= length)
-
-
 @pytest.mark.parametrize("make", [plan_batches, plan_packed_batches])
 @settings(deadline=None)
 @given(lengths_of_texts, st.integers(1, 40), st.none() | st.integers(0, 9))
@@ -126,17 +119,6 @@ def sentences(count, seed=0):
     """Lengths as those of SST-2: 1 to 50 words, most of them few."""
     words = np.random.default_rng(seed).gamma(1.3, 7.5, count)
     return 2 + np.clip(words.astype(int), 1, 60)
-
-
-@pytest.mark.parametrize("batch_size", [16, 64])
-def test_batches_have_nearly_the_same_number_of_tokens(batch_size):
-    sizes = sentences(2000)
-    # A long text takes the place of many.
-    sizes[7] = 300
-    plan = plan_packed_batches(sizes, batch_size, np.random.default_rng(1))
-    totals = np.array([sizes[rows].sum() for rows in plan[:-1]])
-    without = totals[totals < 300] if batch_size == 16 else totals
-    assert without.max() <= 1.03 * np.median(totals)
 
 
 @settings(deadline=None)

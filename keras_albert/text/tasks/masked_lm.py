@@ -234,7 +234,10 @@ class MaskingPreprocessor(AlbertPreprocessor):
             msg = f"`seed` is a number from 0 on, or None. Received: seed={seed}"
             raise ValueError(msg)
         super().__init__(
-            *(tokenizer, sequence_length, max_sequence_length, length_buckets),
+            tokenizer,
+            sequence_length,
+            max_sequence_length,
+            length_buckets,
             pack_sequences=pack_sequences,
             **kwargs,
         )

@@ -101,7 +101,10 @@ class AlbertTextEmbedderPreprocessor(
         **kwargs: Any,
     ) -> None:
         super().__init__(
-            *(tokenizer, sequence_length, max_sequence_length, length_buckets),
+            tokenizer,
+            sequence_length,
+            max_sequence_length,
+            length_buckets,
             pack_sequences=pack_sequences,
             **kwargs,
         )

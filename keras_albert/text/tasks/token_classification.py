@@ -338,7 +338,10 @@ class AlbertTokenClassifierPreprocessor(
         **kwargs: Any,
     ) -> None:
         super().__init__(
-            *(tokenizer, sequence_length, max_sequence_length, length_buckets),
+            tokenizer,
+            sequence_length,
+            max_sequence_length,
+            length_buckets,
             pack_sequences=pack_sequences,
             **kwargs,
         )
@@ -371,8 +374,14 @@ class AlbertTokenClassifierPreprocessor(
         (distinct,) = self.tokenize_columns([list(numbers)])
         weights = None if sample_weight is None else word_weights(sample_weight, words)
         documents = TaggedDocuments(
-            *(words, distinct.take(places), self.special_ids, self.max_length),
-            *(self.stride, self.label_all_pieces, tags, weights),
+            words,
+            distinct.take(places),
+            self.special_ids,
+            self.max_length,
+            self.stride,
+            self.label_all_pieces,
+            tags,
+            weights,
         )
         return documents, True
 
