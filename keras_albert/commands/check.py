@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 from rich.progress import track
 
-from keras_albert.commands.files import Dataset
+from keras_albert.commands.datasets import Dataset, read_texts
 from keras_albert.commands.report import plain_console
-from keras_albert.commands.tasks import TASKS, read_texts
+from keras_albert.commands.tasks import TASKS
 from keras_albert.tasks import AlbertTextEmbedder
 from keras_albert.training.run_folder import write_report
 from keras_albert.utils.environment import check_packages

@@ -14,10 +14,10 @@ import numpy.typing as npt
 from rich.table import Table
 
 from keras_albert.commands.answer_file import to_json
-from keras_albert.commands.files import Dataset
-from keras_albert.commands.judge import Judged, Judgement, Scores
+from keras_albert.commands.datasets import Dataset, on_one_scale
+from keras_albert.commands.metrics import EvaluatedRows, Evaluation, Scores
 from keras_albert.commands.report import draw_confusion, plain_console, show_report
-from keras_albert.commands.tasks import known_task, on_one_scale
+from keras_albert.commands.tasks import known_task
 from keras_albert.conversion.convert import load_task
 from keras_albert.tasks import (
     AlbertClassifier,
@@ -51,31 +51,31 @@ def run_evaluate(arguments: argparse.Namespace) -> None:
     explain = _reasons(task) if arguments.explain else lambda row, answer: ""
     console = plain_console()
     console.print(data.description, highlight=False)
-    judgement = known.judge(task, data)
-    contents = measure(judgement, groups, arguments.resamples, arguments.seed)
-    report = replace(judgement.report, scores=contents["scores"])
+    evaluation = known.evaluate(task, data)
+    contents = measure(evaluation, groups, arguments.resamples, arguments.seed)
+    report = replace(evaluation.report, scores=contents["scores"])
     show_report(console, report, contents["intervals"])
-    if judgement.rows is not None:
+    if evaluation.rows is not None:
         for name, rows in contents["groups"].items():
             console.print(_table_of_groups(name, rows))
-        for line in _worst(data, judgement.rows, arguments.worst, explain):
+        for line in _worst(data, evaluation.rows, arguments.worst, explain):
             console.print(line, highlight=False, soft_wrap=True)
     if arguments.output is not None:
         settings = {k: v for k, v in vars(arguments).items() if k != "output"}
         contents |= {"settings": settings, "versions": versions()}
-        _write(arguments.output, contents, judgement, data)
+        _write(arguments.output, contents, evaluation, data)
         console.print(f"report: {arguments.output / 'report.json'}", soft_wrap=True)
 
 
 def measure(
-    judgement: Judgement,
+    evaluation: Evaluation,
     groups: Mapping[str, Mapping[str, Rows]],
     resamples: int,
     seed: int,
 ) -> dict[str, Any]:
-    """Return a judgement with intervals, calibration and groups, as JSON values."""
-    contents = judgement.report.to_dict() | {"intervals": {}, "groups": {}}
-    rows = judgement.rows
+    """Return an evaluation with intervals, calibration and groups, as JSON values."""
+    contents = evaluation.report.to_dict() | {"intervals": {}, "groups": {}}
+    rows = evaluation.rows
     if rows is None:
         return contents
     contents["intervals"] = intervals(rows.score, len(rows.errors), resamples, seed)
@@ -84,7 +84,7 @@ def measure(
         contents["calibration"] = bins
         gaps = [row["rows"] * abs(row["accuracy"] - row["probability"]) for row in bins]
         error = {"calibration error": sum(gaps) / len(rows.errors)}
-        contents["scores"] = judgement.report.scores | error
+        contents["scores"] = evaluation.report.scores | error
     contents["groups"] = {
         name: [
             {"group": group, "rows": len(numbers)} | rows.score(numbers)
@@ -196,7 +196,7 @@ def _reasons(task: Any) -> Callable[[tuple[Any, ...], Any], str]:
 
 
 def _worst(
-    data: Dataset, rows: Judged, count: int, explain: Callable[..., str]
+    data: Dataset, rows: EvaluatedRows, count: int, explain: Callable[..., str]
 ) -> Iterator[str]:
     """Describe the wrong answers with the largest errors."""
     inputs = list(data.rows())
@@ -218,10 +218,10 @@ def _shown(value: Any) -> str:
 
 
 def _write(
-    output: Path, contents: dict[str, Any], judgement: Judgement, data: Dataset
+    output: Path, contents: dict[str, Any], evaluation: Evaluation, data: Dataset
 ) -> None:
     """Write the report, all rows by their errors, and the plots."""
-    report, rows = judgement.report, judgement.rows
+    report, rows = evaluation.report, evaluation.rows
     with atomic_directory(output) as folder:
         write_report(folder / "report.json", contents)
         if rows is not None:

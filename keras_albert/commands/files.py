@@ -7,8 +7,8 @@ import json
 import math
 import re
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any, TextIO
@@ -378,43 +378,3 @@ def describe(table: Table, roles: Sequence[tuple[str, str | None]]) -> str:
             )
     taken = ", ".join(f"{role} = {name!r}" for role, name in roles if name is not None)
     return f"{table.path}: {len(table):,} rows; {taken}"
-
-
-@dataclass(frozen=True)
-class Dataset:
-    """The contents of a file, as inputs of a task."""
-
-    # As `fit` takes them; `y` is `None` if the texts are the targets.
-    x: Any
-    y: Any
-    # All texts, to train a vocabulary on.
-    texts: Callable[[], Iterable[str]]
-    # The file and the columns that were read.
-    description: str
-    # Arguments of the task's constructor that follow from the targets.
-    head: dict[str, Any] = field(default_factory=dict)
-    # The number to divide targets by; see `on_one_scale`.
-    highest: float = 1.0
-    # From a label to the place of the first one in the file.
-    where: Callable[[str], str] = str
-    # From the number of a row to its place.
-    place: Callable[[int], str] = "row {}".format
-    # All columns of a table.
-    columns: dict[str, list[Any]] = field(default_factory=dict)
-
-    def __len__(self) -> int:
-        return len(self.x[0] if isinstance(self.x, tuple) else self.x)
-
-    def rows(self) -> Iterator[tuple[Any, ...]]:
-        """Return the inputs of each row: texts, or lists of words or choices."""
-        return zip(*(self.x if isinstance(self.x, tuple) else (self.x,)), strict=True)
-
-    def row_text(self, number: int) -> str:
-        """Return the inputs of a row as one text, to show and to compare."""
-        columns = self.x if isinstance(self.x, tuple) else (self.x,)
-        row = (column[number] for column in columns)
-        return " | ".join(x if isinstance(x, str) else " ".join(x) for x in row)
-
-    def row_texts(self) -> list[str]:
-        """Return each row as one text; see `row_text`."""
-        return [self.row_text(number) for number in range(len(self))]

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from keras_albert.backbone import AlbertBackbone
 from keras_albert.commands import tasks
-from keras_albert.commands.files import Dataset
+from keras_albert.commands.datasets import Dataset, check_files, on_one_scale
 from keras_albert.commands.report import (
     Report,
     draw,
@@ -242,8 +242,8 @@ def _run(
         # Before hours of training, after which it could not be saved.
         open_whole(arguments.preset)
     files = [known.read(path, arguments) for path in (arguments.train, arguments.dev)]
-    tasks.check_files(*files)
-    train, dev = tasks.on_one_scale(files)
+    check_files(*files)
+    train, dev = on_one_scale(files)
     for data in (train, dev):
         console.print(data.description, highlight=False)
     keras.utils.set_random_seed(arguments.seed)

@@ -10,14 +10,14 @@ import numpy.typing as npt
 
 from keras_albert.layers.attention import ROW_TOKENS, TOKEN_PLACES
 from keras_albert.tasks.inputs.batch_padding import num_parts
-from keras_albert.text.batching import (
+from keras_albert.text.batching import plan_batches
+from keras_albert.text.packing import Examples, lengths_by_text
+from keras_albert.text.sequence_packing import (
     SAMPLE,
     PackedShape,
     packed_inputs,
-    plan_batches,
     plan_packed_batches,
 )
-from keras_albert.text.packing import Examples, lengths_by_text
 from keras_albert.types import Batch, Int64Array
 from keras_albert.utils.arguments import check_positive
 

@@ -36,7 +36,6 @@ from keras_albert.tasks.inputs.tables import (
     pick_columns,
     read_table,
 )
-from keras_albert.text.batching import PackedShape
 from keras_albert.text.packing import (
     check_counts,
     pack_all,
@@ -44,6 +43,7 @@ from keras_albert.text.packing import (
     weights_by_target,
 )
 from keras_albert.text.reading import TextBatch, text_columns
+from keras_albert.text.sequence_packing import PackedShape
 from keras_albert.types import Batch, Mode
 from keras_albert.utils.arguments import check_positive
 
