@@ -238,9 +238,7 @@ def _card(
         f"{model_card.describe_size(student)} Its weights started from "
         f"{model_card.code(arguments.preset)}, whose licence applies, too.",
         model_card.usage(type(student).__name__, row.use),
-        model_card.CardMetadata(
-            **{name: getattr(arguments, name) for name in model_card.ON_CARD}
-        ),
+        model_card.CardMetadata.of(settings),
         {
             "How good it is": "\n\n".join(quality + pictures),
             "How it was made": "By `keras-albert compress` with:\n\n"
