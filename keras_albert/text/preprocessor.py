@@ -1,6 +1,7 @@
 """The base class of all preprocessors."""
 
 import inspect
+from collections.abc import Iterable
 from typing import Any
 
 import keras
@@ -152,7 +153,7 @@ class AlbertPreprocessor(PresetMixin):
         """Read raw input into columns with one entry per example."""
         return x if isinstance(x, TextBatch) else TextBatch(*self.read_input(x))
 
-    def tokenize_columns(self, columns: Any) -> tuple[TokenRows, ...]:
+    def tokenize_columns(self, columns: Iterable[list[str]]) -> tuple[TokenRows, ...]:
         """Tokenize columns that were read."""
         tokenize = self.tokenizer.tokenize_rows
         return tuple(tokenize(column, checked=True) for column in columns)

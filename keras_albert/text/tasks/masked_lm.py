@@ -161,7 +161,7 @@ class WrittenMasks:
         return (x | {"mask_positions": positions},)
 
 
-def tokenize_masks(tokenizer: Any, texts: Sequence[str]) -> TokenRows:
+def tokenize_masks(tokenizer: AlbertTokenizer, texts: Sequence[str]) -> TokenRows:
     """Tokenize texts with masks; "[MASK]." is `[MASK]` and ".", as "word." is."""
     mask = tokenizer.mask_token
     parts = [text.split(mask) for text in texts]
@@ -181,7 +181,7 @@ def tokenize_masks(tokenizer: Any, texts: Sequence[str]) -> TokenRows:
     return TokenRows.from_arrays(rows)
 
 
-def _without_space(tokenizer: Any, text: str, ids: IntArray) -> IntArray:
+def _without_space(tokenizer: AlbertTokenizer, text: str, ids: IntArray) -> IntArray:
     """Remove the space before a text, unless it begins with one."""
     if not len(ids) or text[0].isspace():
         return ids
@@ -312,12 +312,15 @@ class MaskingPreprocessor(AlbertPreprocessor):
         return self._mask_examples(rows, seeds, sample_weight), batched
 
     def _mask_examples(
-        self, columns: Any, seeds: RowSeeds, sample_weight: FloatArray | None
+        self,
+        columns: tuple[TokenRows, ...],
+        seeds: RowSeeds,
+        sample_weight: FloatArray | None,
     ) -> Examples:
         """Create the examples from tokenized columns."""
         raise NotImplementedError
 
-    def _texts(self, columns: Any) -> EncodedTexts:
+    def _texts(self, columns: tuple[TokenRows, ...]) -> EncodedTexts:
         return EncodedTexts(columns, self.special_ids, self.max_length, self.truncate)
 
 
@@ -349,7 +352,10 @@ class AlbertMaskedLMPreprocessor(
     """
 
     def _mask_examples(
-        self, columns: Any, seeds: RowSeeds, sample_weight: FloatArray | None
+        self,
+        columns: tuple[TokenRows, ...],
+        seeds: RowSeeds,
+        sample_weight: FloatArray | None,
     ) -> MaskedTexts:
         return MaskedTexts(self._texts(columns), self.masking, seeds, sample_weight)
 
@@ -398,7 +404,10 @@ class AlbertPretrainerPreprocessor(MaskingPreprocessor, keras_hub.models.Preproc
     read_input = staticmethod(segment_pairs)
 
     def _mask_examples(
-        self, columns: Any, seeds: RowSeeds, sample_weight: FloatArray | None
+        self,
+        columns: tuple[TokenRows, ...],
+        seeds: RowSeeds,
+        sample_weight: FloatArray | None,
     ) -> SegmentPairs:
         in_order, swapped = self._texts(columns), self._texts(columns[::-1])
         return SegmentPairs(in_order, swapped, self.masking, seeds, sample_weight)
