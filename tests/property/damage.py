@@ -46,7 +46,7 @@ def damage_files(draw, directory):
     for _ in range(draw(st.sampled_from([1, 1, 1, 2]))):
         path = _take(draw, files)
         before = path.read_bytes()
-        ways = [_flip, _flip, _cut, _grow, _swap_files]
+        ways = [_flip, _flip, _cut, _fill, _swap_ranges, _grow, _swap_files]
         if path.suffix == ".json":
             ways += [_lie, _lie, _lie, _lie]
         if path.suffix in TENSOR_FILES:
@@ -134,6 +134,25 @@ def _cut(draw, path, content):
     return size
 
 
+def _fill(draw, path, content):
+    start, count = draw(_places(len(content))), draw(st.integers(1, 64))
+    count = min(count, len(content) - start)
+    value = draw(st.sampled_from([b"\0", b"\xff", b"9", b" ", b"\x7f"]))
+    path.write_bytes(content[:start] + value * count + content[start + count :])
+    return start, count, value
+
+
+def _swap_ranges(draw, path, content):
+    count = draw(st.sampled_from([1, 2, 4, 8, 16, 64, 256]))
+    first, second = sorted((draw(_places(len(content))), draw(_places(len(content)))))
+    count = min(count, second - first, len(content) - second)
+    changed = bytearray(content)
+    changed[first : first + count] = content[second : second + count]
+    changed[second : second + count] = content[first : first + count]
+    path.write_bytes(changed)
+    return first, second, count
+
+
 def _grow(draw, path, content):
     more = draw(st.sampled_from(["\0", "\0" * 4096, "}", " ", "itself"]))
     path.write_bytes(content + (content if more == "itself" else more.encode()))
@@ -170,7 +189,7 @@ def lie_in_json(draw, found):
     if not places:
         return None
     container, key = places[draw(st.integers(0, len(places) - 1))]
-    how = draw(st.sampled_from(["lie", "lie", "lie", "near", "drop", "add"]))
+    how = draw(st.sampled_from(["lie", "lie", "lie", "near", "other", "drop", "add"]))
     old = container[key]
     if how == "drop":
         del container[key]
@@ -178,6 +197,11 @@ def lie_in_json(draw, found):
         container["more"] = draw(st.sampled_from(_LIES))
     elif how == "near" and type(old) in (int, float):
         container[key] = old + draw(st.sampled_from([-1, 1, 2, old, -2 * old, 0.5]))
+    elif how == "other":
+        other, name = places[draw(st.integers(0, len(places) - 1))]
+        container[key] = other[name]
+        if _holds(container[key], container):
+            container[key] = None
     else:
         container[key] = draw(st.sampled_from(_LIES) | st.integers() | st.text())
     return how, str(key), repr(old)[:60], repr(container)[:200]
@@ -189,6 +213,14 @@ def _all_places(found):
         for key in keys:
             yield found, key
             yield from _all_places(found[key])
+
+
+def _holds(value, container):
+    """Whether JSON is around one of its own parts, and so without an end."""
+    if value is container:
+        return True
+    inner = value.values() if isinstance(value, dict) else value
+    return isinstance(value, dict | list) and any(_holds(x, container) for x in inner)
 
 
 def _lie_in_header(draw, path, content):
