@@ -89,6 +89,7 @@ TEXTS = (
     "tests/text/test_packing*.py",
     "tests/text/test_random_rows.py",
     "tests/text/test_reading.py",
+    "tests/text/test_sequence_packing.py",
     "tests/text/test_tag_schemes.py",
     "tests/text/tokenizer",
 )

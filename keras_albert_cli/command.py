@@ -68,7 +68,7 @@ def read_options(text: str) -> Options:
             continue
         match = _ENTRY.fullmatch(" ".join(line.split()))
         if match is None:
-            raise ValueError(f"This is no option: {line!r}")
+            raise ValueError(f"This is not an option: {line!r}")
         words = match["help"]
         kind, is_set, default = map(str.strip, (match["rule"] or "").partition("="))
         arguments: dict[str, Any] = {}

@@ -125,7 +125,7 @@ task TASK (task): listed below
 {_PRECISION}
 --seed (seed = 0):
 --lora RANK (count): with a preset: train low-rank updates of the encoder's matrices
-  instead of these, besides biases, LayerNorms and the head
+  instead of these, and also biases, LayerNorms and the head
 --difference (switch): with --lora or linear: save only the difference from --preset,
   which is then needed to load the result; by default all weights
 --exits (switch): classification, regression: train a head after each layer, so that
@@ -149,7 +149,7 @@ output (path): a new directory
 --adapter-rank N (0..65536): the rank of what each layer adds to the weights of its
   group
 --vocabulary PATH: another vocabulary, or a preset with it
---student PRESET: instead of sizes: a small model to go on with
+--student PRESET: instead of sizes: a small model to train further
 [data]
 --texts FILE (path...): for an embedder or a masked language model: a text per line
   (.txt, .gz), or a column `text`
@@ -485,7 +485,7 @@ interrupted run can be resumed: the same command continues after the last comple
     ),
     "evaluate": Command(
         "Use",
-        "evaluate",
+        "evaluate:run_evaluate",
         "measure a model on a labelled file, and show where it errs",
         """Measure a model on a labelled file, and show where it errs.
 
@@ -503,7 +503,7 @@ each probability are right.
     ),
     "calibrate": Command(
         "Use",
-        "calibrate",
+        "evaluate:run_calibrate",
         "make a classifier's probabilities honest",
         """Make a classifier's probabilities honest, by texts it was not trained on.
 
@@ -517,7 +517,7 @@ Its logits are divided by a temperature, which becomes part of the weights. With
     ),
     "exits": Command(
         "Use",
-        "exits",
+        "evaluate:run_exits",
         "compare rules by which texts leave a classifier early",
         """Compare rules by which texts leave a classifier early.
 

@@ -156,7 +156,7 @@ def open_settings(file: Path, settings: Settings) -> bool:
     if changed:
         was = ", ".join(f"{name} was {before.get(name)!r}" for name in changed)
         raise ValueError(
-            f"{file} is of a run with other settings: {was}. Repeat them to go on with "
-            "it, remove it, or choose another output."
+            f"{file} belongs to a run with other settings: {was}. Repeat them to "
+            "resume it, remove it, or choose another output."
         )
     return True

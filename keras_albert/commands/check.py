@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 from rich.progress import track
 
-from keras_albert.commands.files import Dataset
+from keras_albert.commands.datasets import Dataset, read_texts
 from keras_albert.commands.report import plain_console
-from keras_albert.commands.tasks import TASKS, read_texts
+from keras_albert.commands.tasks import TASKS
 from keras_albert.tasks import AlbertTextEmbedder
 from keras_albert.training.run_folder import write_report
 from keras_albert.utils.environment import check_packages
@@ -110,27 +110,24 @@ def near_texts(
     places = [(data, n) for data in files for n in range(len(data))]
     texts = [_words(text) for data in files for text in data.row_texts()]
     joined = np.concatenate(vectors)
-    across: list[tuple[float, list[Place]]] = []
-    within: list[tuple[float, list[Place]]] = []
+    found: dict[str, list[tuple[float, list[Place]]]] = defaultdict(list)
     for start in range(0, len(joined), _BLOCK):
         cosines = joined[start : start + _BLOCK] @ joined.T
         first, second = np.nonzero(cosines >= _NEAR)
         for a, b in zip(first + start, second, strict=True):
             if a < b and texts[a] != texts[b]:
                 pair = [places[a], places[b]]
-                found = within if pair[0][0] is pair[1][0] else across
-                found.append((float(cosines[a - start, b]), pair))
-    for kind, pairs, what in (
-        (
-            "near leakage",
-            across,
-            "pairs of texts, one in each file, are nearly the same",
-        ),
-        ("near duplicates", within, "pairs of texts in one file are nearly the same"),
+                is_within = pair[0][0] is pair[1][0]
+                kind = "near duplicates" if is_within else "near leakage"
+                found[kind].append((float(cosines[a - start, b]), pair))
+    for kind, where in (
+        ("near leakage", ", one in each file,"),
+        ("near duplicates", " in one file"),
     ):
+        pairs = sorted(found[kind], key=lambda each: -each[0])
         if pairs:
-            pairs.sort(key=lambda each: -each[0])
             shown = [f"{cosine:.3f}: {_pair(pair)}" for cosine, pair in pairs]
+            what = f"pairs of texts{where} are nearly the same"
             yield Finding(kind, _count(pairs, what), shown)
 
 

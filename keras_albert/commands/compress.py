@@ -15,9 +15,10 @@ from rich.table import Table
 
 from keras_albert import tasks
 from keras_albert.backbone import AlbertBackbone
+from keras_albert.commands.datasets import on_one_scale
 from keras_albert.commands.files import FileRows
 from keras_albert.commands.report import plain_console, print_results, resumable_run
-from keras_albert.commands.tasks import known_task, on_one_scale
+from keras_albert.commands.tasks import known_task
 from keras_albert.compression import compress, distill
 from keras_albert.compression.text_spans import split_texts
 from keras_albert.conversion.convert import class_of, load_task
@@ -72,16 +73,16 @@ def _run(arguments: argparse.Namespace, folder: RunFolder) -> None:
         if directory and class_of(open_checkpoint(directory)) is type(teacher):
             student = load_task(arguments.student, dtype=dtype)
         else:
-            # With the head of the teacher, since it has none of its kind.
+            # With the teacher's head, since it has no matching one.
             backbone = AlbertBackbone.from_preset(arguments.student, dtype=dtype)
             student = with_backbone(teacher, backbone)
-    judge: Any = None
+    score: Any = None
     data: dict[str, Any] = {}
     if texts:
         rest, held_out = split_texts(texts, arguments.seed)
         data = {"x": rest, "validation_data": held_out}
         console.print(f"{len(texts):,} texts, of which {len(held_out):,} are held out")
-        judge = lambda model: agreement(model, teacher, held_out)  # noqa: E731
+        score = lambda model: agreement(model, teacher, held_out)  # noqa: E731
     elif arguments.train:
         kind = known_task(teacher)
         files = [
@@ -91,13 +92,16 @@ def _run(arguments: argparse.Namespace, folder: RunFolder) -> None:
         for each in (train, dev):
             console.print(each.description, highlight=False)
         data = {"x": train.x, "y": train.y, "validation_data": (dev.x, dev.y)}
-        judge = lambda model: kind.report(model, dev).scores  # noqa: E731
+        score = lambda model: kind.report(model, dev).scores  # noqa: E731
     rows: list[Row] = []
-    measured = {"original": measure(teacher, judge), "start": measure(student, judge)}
+    measured = {
+        "original": measure(teacher, score),
+        "start": measure(student, score),
+    }
     if data:
         how = {name: getattr(arguments, name) for name in _TRAINING}
         rows = distill(student, teacher, **data, **how, output=folder)
-        measured["compressed"] = measure(student, judge)
+        measured["compressed"] = measure(student, score)
     _finish(arguments, folder, student, measured, rows, console)
 
 
@@ -137,7 +141,7 @@ def _embedder(task: AlbertTask) -> Any:
     return tasks.AlbertTextEmbedder(task.backbone, preprocessor)
 
 
-def measure(task: AlbertTask, judge: Any) -> Scores:
+def measure(task: AlbertTask, score: Any) -> Scores:
     """Return a model's scores, its size, and the time of a short row."""
     backbone = task.backbone
     shape = (1, min(_TIMED_TOKENS, backbone.max_sequence_length))
@@ -153,7 +157,7 @@ def measure(task: AlbertTask, judge: Any) -> Scores:
         "MB": task.count_params() * 4 / 1e6,
         "ms": statistics.median(times) * 1000,
     }
-    return numbers | (judge(task) if judge else {})
+    return numbers | (score(task) if score else {})
 
 
 def _finish(
@@ -234,9 +238,7 @@ def _card(
         f"{model_card.describe_size(student)} Its weights started from "
         f"{model_card.code(arguments.preset)}, whose licence applies, too.",
         model_card.usage(type(student).__name__, row.use),
-        model_card.CardMetadata(
-            **{name: getattr(arguments, name) for name in model_card.ON_CARD}
-        ),
+        model_card.CardMetadata.of(settings),
         {
             "How good it is": "\n\n".join(quality + pictures),
             "How it was made": "By `keras-albert compress` with:\n\n"

@@ -121,7 +121,9 @@ def run_push(arguments: argparse.Namespace) -> None:
             # Its pictures are next to it.
             files |= {path.name: path for path in sorted(directory.glob("*.png"))}
         push_files(
-            *(files, model, card),
+            files,
+            model,
+            card,
             keep_card=not has_card,
             private=arguments.private,
             revision=arguments.revision,
@@ -141,9 +143,7 @@ def _read_card(
     arguments: argparse.Namespace,
 ) -> str:
     """Return the card of a directory, or a new one."""
-    declared = model_card.CardMetadata(
-        **{name: getattr(arguments, name) for name in model_card.ON_CARD}
-    )
+    declared = model_card.CardMetadata.of(vars(arguments))
     path = checkpoint.directory / CARD_FILE
     if has_card:
         if declared != model_card.CardMetadata():

@@ -1,4 +1,4 @@
-"""`keras-albert evaluate`: metrics with intervals, and where a model errs."""
+"""`keras-albert evaluate`, `calibrate` and `exits`: how good a trained model is."""
 
 import argparse
 import importlib.util
@@ -14,25 +14,35 @@ import numpy.typing as npt
 from rich.table import Table
 
 from keras_albert.commands.answer_file import to_json
-from keras_albert.commands.files import Dataset
-from keras_albert.commands.judge import Judged, Judgement, Scores
+from keras_albert.commands.datasets import Dataset, on_one_scale
+from keras_albert.commands.metrics import EvaluatedRows, Evaluation, Scores
 from keras_albert.commands.report import draw_confusion, plain_console, show_report
-from keras_albert.commands.tasks import known_task, on_one_scale
+from keras_albert.commands.tasks import known_task
 from keras_albert.conversion.convert import load_task
-from keras_albert.tasks import AlbertClassifier
+from keras_albert.tasks import (
+    AlbertClassifier,
+    describe_exits,
+    measure_exits,
+    plot_exits,
+)
 from keras_albert.training.run_folder import write_report
-from keras_albert.utils.atomic_files import atomic_directory
-from keras_albert.utils.environment import new_figure, versions
+from keras_albert.utils.atomic_files import (
+    atomic_directory,
+    atomic_file,
+    check_new_file,
+)
+from keras_albert.utils.environment import check_figures, new_figure, versions
+from keras_albert.utils.remote import local_path
 
 Rows = npt.NDArray[np.int64]
 
 _CONFIDENCE = (2.5, 97.5)
 _BINS = 10
-_MOST_GROUPS = 20
-_MOST_CHARACTERS = 300
+_MAX_GROUPS = 20
+_MAX_CHARACTERS = 300
 
 
-def run(arguments: argparse.Namespace) -> None:
+def run_evaluate(arguments: argparse.Namespace) -> None:
     """Run the command."""
     task = load_task(arguments.preset, arguments.task)
     known = known_task(task)
@@ -41,31 +51,31 @@ def run(arguments: argparse.Namespace) -> None:
     explain = _reasons(task) if arguments.explain else lambda row, answer: ""
     console = plain_console()
     console.print(data.description, highlight=False)
-    judgement = known.judge(task, data)
-    contents = measure(judgement, groups, arguments.resamples, arguments.seed)
-    report = replace(judgement.report, scores=contents["scores"])
+    evaluation = known.evaluate(task, data)
+    contents = measure(evaluation, groups, arguments.resamples, arguments.seed)
+    report = replace(evaluation.report, scores=contents["scores"])
     show_report(console, report, contents["intervals"])
-    if judgement.rows is not None:
+    if evaluation.rows is not None:
         for name, rows in contents["groups"].items():
             console.print(_table_of_groups(name, rows))
-        for line in _worst(data, judgement.rows, arguments.worst, explain):
+        for line in _worst(data, evaluation.rows, arguments.worst, explain):
             console.print(line, highlight=False, soft_wrap=True)
     if arguments.output is not None:
         settings = {k: v for k, v in vars(arguments).items() if k != "output"}
         contents |= {"settings": settings, "versions": versions()}
-        _write(arguments.output, contents, judgement, data)
+        _write(arguments.output, contents, evaluation, data)
         console.print(f"report: {arguments.output / 'report.json'}", soft_wrap=True)
 
 
 def measure(
-    judgement: Judgement,
+    evaluation: Evaluation,
     groups: Mapping[str, Mapping[str, Rows]],
     resamples: int,
     seed: int,
 ) -> dict[str, Any]:
-    """Return a judgement with intervals, calibration and groups, as JSON values."""
-    contents = judgement.report.to_dict() | {"intervals": {}, "groups": {}}
-    rows = judgement.rows
+    """Return an evaluation with intervals, calibration and groups, as JSON values."""
+    contents = evaluation.report.to_dict() | {"intervals": {}, "groups": {}}
+    rows = evaluation.rows
     if rows is None:
         return contents
     contents["intervals"] = intervals(rows.score, len(rows.errors), resamples, seed)
@@ -74,7 +84,7 @@ def measure(
         contents["calibration"] = bins
         gaps = [row["rows"] * abs(row["accuracy"] - row["probability"]) for row in bins]
         error = {"calibration error": sum(gaps) / len(rows.errors)}
-        contents["scores"] = judgement.report.scores | error
+        contents["scores"] = evaluation.report.scores | error
     contents["groups"] = {
         name: [
             {"group": group, "rows": len(numbers)} | rows.score(numbers)
@@ -140,15 +150,15 @@ def _by_value(data: Dataset, column: str) -> dict[str, Rows]:
     if column not in data.columns:
         known = ", ".join(data.columns) or "no columns"
         raise ValueError(
-            f"`slice={column}` is no column of the file, which has {known}. Name "
+            f"`slice={column}` is not a column of the file, which has {known}. Name "
             "another one."
         )
     values = np.array([str(value) for value in data.columns[column]])
     names, counts = np.unique(values, return_counts=True)
-    if len(names) > _MOST_GROUPS:
+    if len(names) > _MAX_GROUPS:
         raise ValueError(
             f"The column {column!r} has {len(names):,} values, and at most "
-            f"{_MOST_GROUPS} are shown. Name a column of groups."
+            f"{_MAX_GROUPS} are shown. Name a column of groups."
         )
     order = np.argsort(-counts, kind="stable")
     return {str(names[n]): np.flatnonzero(values == names[n]) for n in order}
@@ -186,7 +196,7 @@ def _reasons(task: Any) -> Callable[[tuple[Any, ...], Any], str]:
 
 
 def _worst(
-    data: Dataset, rows: Judged, count: int, explain: Callable[..., str]
+    data: Dataset, rows: EvaluatedRows, count: int, explain: Callable[..., str]
 ) -> Iterator[str]:
     """Describe the wrong answers with the largest errors."""
     inputs = list(data.rows())
@@ -197,7 +207,7 @@ def _worst(
         score = ""
         if rows.probabilities is not None:
             score = f" ({rows.probabilities[number]:.3f})"
-        text = shorten(data.row_text(number), _MOST_CHARACTERS)
+        text = shorten(data.row_text(number), _MAX_CHARACTERS)
         said = f"is {truth}, the model says {answer}{score}"
         why = explain(inputs[number], rows.answers[number])
         yield f"{data.place(number)}: {text}\n  {said}{why}"
@@ -208,10 +218,10 @@ def _shown(value: Any) -> str:
 
 
 def _write(
-    output: Path, contents: dict[str, Any], judgement: Judgement, data: Dataset
+    output: Path, contents: dict[str, Any], evaluation: Evaluation, data: Dataset
 ) -> None:
     """Write the report, all rows by their errors, and the plots."""
-    report, rows = judgement.report, judgement.rows
+    report, rows = evaluation.report, evaluation.rows
     with atomic_directory(output) as folder:
         write_report(folder / "report.json", contents)
         if rows is not None:
@@ -251,3 +261,66 @@ def _draw_calibration(path: Path, bins: Sequence[dict[str, float]]) -> None:
     axis.plot([r["probability"] for r in bins], [r["accuracy"] for r in bins], "o")
     axis.set(xlim=(0, 1), ylim=(0, 1), xlabel="probability", ylabel="accuracy")
     figure.savefig(path, dpi=120)
+
+
+def run_calibrate(arguments: argparse.Namespace) -> None:
+    """Run the command."""
+    task = load_task(arguments.preset)
+    if not isinstance(task, AlbertClassifier):
+        raise ValueError(
+            f"{arguments.preset} is an {type(task).__name__}, and classifiers are "
+            "calibrated. Pass one that `keras-albert finetune classification` wrote."
+        )
+    data = known_task(task).read(arguments.file, arguments)
+    console = plain_console()
+    console.print(data.description, highlight=False)
+    found = task.calibrate(data.x, data.y, arguments.error_rate)
+    task.save_to_preset(arguments.output)
+    for name, value in found.items():
+        console.print(f"{name.replace('_', ' ')}: {value:.4f}", highlight=False)
+    console.print(f"model: {arguments.output}", soft_wrap=True)
+
+
+_EXIT_FILES = ("exits.json", "exits.png")
+
+
+def run_exits(arguments: argparse.Namespace) -> None:
+    """Run the command."""
+    if arguments.output is None:
+        _show_exits(arguments)
+        return
+    check_figures()
+    paths = [local_path(arguments.output) / name for name in _EXIT_FILES]
+    for path in paths:
+        check_new_file(path, overwrite=True)
+    # What cannot be written is refused before the work.
+    with atomic_file(paths[0]) as table, atomic_file(paths[1]) as picture:
+        rows = _show_exits(arguments)
+        settings = {k: v for k, v in vars(arguments).items() if k != "output"}
+        write_report(table, {"rows": rows, "settings": settings})
+        plot_exits(rows).savefig(picture, format="png", dpi=120)
+    print(*paths, sep="\n")
+
+
+def _show_exits(arguments: argparse.Namespace) -> list[dict[str, Any]]:
+    task = load_task(arguments.preset)
+    if not getattr(task, "exits", 0):
+        raise ValueError(
+            f"{arguments.preset} is an {type(task).__name__} without exits. Train a "
+            "classifier with `keras-albert finetune classification --exits`, or in "
+            "Python with `AlbertClassifier(..., exits=True)`."
+        )
+    dev = known_task(task).read(arguments.dev, arguments)
+    print(dev.description)
+    rows = measure_exits(
+        task,
+        dev.x,
+        dev.y,
+        arguments.batch_size,
+        patiences=arguments.patience,
+        thresholds=arguments.threshold,
+        tolerances=arguments.tolerance,
+        rounds=arguments.rounds,
+    )
+    print(describe_exits(rows))
+    return rows

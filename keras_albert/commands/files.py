@@ -7,8 +7,8 @@ import json
 import math
 import re
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any, TextIO
@@ -44,7 +44,7 @@ class FileRows:
             known = [kind for kind in kinds if kind not in (".ndjson", ".json")]
             raise ValueError(
                 f"{path} is none of the files that are known here: {', '.join(known)}. "
-                "Rename it by what it holds."
+                "Rename it by its contents."
             )
         self.path = fetch(path)
         self.line = self.position = 0
@@ -78,12 +78,19 @@ class FileRows:
                 msg = f"{self.path} is damaged ({error}). Copy or download it again."
                 raise ValueError(msg) from error
 
+    def table(
+        self, rows: Sequence[tuple[int, Row]], path: Path | None = None
+    ) -> "Table":
+        """Return rows, each with its line, as a table."""
+        columns = {name: [row[name] for _, row in rows] for name in self.columns}
+        return Table(path or self.path, columns, [line for line, _ in rows])
+
     def _without_nul(self, file: TextIO) -> Iterator[str]:
         for number, line in enumerate(file, 1):
             if "\0" in line:
                 raise ValueError(
-                    f"{self.path}, line {number} holds a NUL character, as a text in "
-                    "UTF-16 does. Convert it, as in `iconv -f utf-16 -t utf-8`, or "
+                    f"{self.path}, line {number} contains a NUL character, as a text "
+                    "in UTF-16 does. Convert it, as in `iconv -f utf-16 -t utf-8`, or "
                     "correct the line."
                 )
             yield line
@@ -97,7 +104,7 @@ class FileRows:
             if repeated:
                 raise ValueError(
                     f"{self.path}: the header has {', '.join(map(repr, repeated))} "
-                    "more than once. Give each column a name of its own."
+                    "more than once. Give each column its own name."
                 )
             self.columns = tuple(header)
             self.line = reader.line_num + 1
@@ -125,13 +132,13 @@ class FileRows:
                 )
             except (ValueError, RecursionError) as error:
                 raise ValueError(
-                    f"{self.path}, line {number} is no JSON ({error}). One object a "
+                    f"{self.path}, line {number} is not JSON ({error}). One object a "
                     "line."
                 ) from error
             if not isinstance(row, dict) or (names is not None and set(row) != names):
                 expected = f" with {', '.join(self.columns)}" if names else ""
                 raise ValueError(
-                    f"{self.path}, line {number} is no JSON object{expected}: "
+                    f"{self.path}, line {number} is not a JSON object{expected}: "
                     f"{line[:80]}"
                 )
             if names is None:
@@ -146,7 +153,7 @@ class FileRows:
 
 
 def _no_constant(name: str) -> Any:
-    raise ValueError(f"it holds {name}, which is not a value of JSON")
+    raise ValueError(f"it contains {name}, which is not a value of JSON")
 
 
 _CHOICE = re.compile(r"(?i:choice|option)[_ ]*(\d+|[A-Ha-h])|([A-H])")
@@ -234,11 +241,67 @@ class Table:
                 values.append(convert(value))
             except (TypeError, ValueError):
                 raise ValueError(
-                    f"{self.where(row)}: the column {name!r} holds "
+                    f"{self.where(row)}: the column {name!r} contains "
                     f"{value!r:.80}, and {kind} is needed in every row. Correct or "
                     "drop the row."
                 ) from None
         return values
+
+    def choice_columns(self) -> list[str]:
+        """Find the column of lists of choices, or choice0, option_1, A, ..."""
+        if name := self.find("choices"):
+            return [name]
+        found = [(_CHOICE.fullmatch(name.strip()), name) for name in self.columns]
+        columns = [(match[1] or match[2], name) for match, name in found if match]
+        # By length first, so that numbers are sorted by value.
+        columns.sort(key=lambda each: (len(each[0]), each[0].lower()))
+        return [name for _, name in columns]
+
+    def read_choices(self, names: Sequence[str]) -> list[list[str]]:
+        """Read the choices of each row; the last ones may be empty in their columns."""
+        if names[0] == self.find("choices"):
+            return self.read(names[0], "a list of texts")
+        columns = [self.read(name, "a text or nothing") for name in names]
+        rows = zip(*columns, strict=True)
+        return [self._filled(list(row), number) for number, row in enumerate(rows)]
+
+    def _filled(self, row: list[str], number: int) -> list[str]:
+        count = max((n for n, text in enumerate(row, 1) if text), default=0)
+        if not all(row[:count]):
+            raise ValueError(
+                f"{self.where(number)} has no choice {row.index('')}, and has one "
+                "after it. Move the choices up, or fill it in."
+            )
+        return row[:count]
+
+    def find_inputs(
+        self, sets: Sequence[tuple[str, ...]], asked: dict[str, str | None]
+    ) -> dict[str, list[str]]:
+        """Find the columns of the first of some sets of inputs, best first."""
+        # `asked` are the columns that the user named, by input.
+        for inputs in sets:
+            found = {name: self._find_input(name, asked) for name in inputs}
+            if all(found.values()):
+                return found
+        # The smallest set: names the column that is missing.
+        missing = next(name for name in sets[-1] if not found[name])
+        self.require(missing, asked.get(_OPTIONS.get(missing, missing)))
+        return found
+
+    def _find_input(self, name: str, asked: dict[str, str | None]) -> list[str]:
+        if name == "choices":
+            return self.choice_columns()
+        column = self.find(name, asked.get(_OPTIONS.get(name, name)))
+        return [] if column is None else [column]
+
+    def read_inputs(self, found: dict[str, list[str]]) -> dict[str, list[Any]]:
+        """Read the inputs whose columns `find_inputs` has found."""
+        return {
+            name: self.read_choices(columns)
+            if name == "choices"
+            else self.read(columns[0], "a text")
+            for name, columns in found.items()
+        }
 
 
 def _text(value: Any) -> str:
@@ -275,6 +338,7 @@ def _texts(value: Any) -> list[str]:
 # Labels are stripped of surrounding spaces.
 _KINDS: dict[str, Callable[[Any], Any]] = {
     "a text": _text,
+    "a text or nothing": lambda value: "" if value is None else _text(value),
     "a number": _number,
     "a label": _label,
     "a list of texts": _texts,
@@ -295,33 +359,11 @@ def _remedy(role: str) -> str:
 def read_table(path: Path, limit: int | None = None) -> Table:
     """Read a TSV, CSV or JSON lines file, according to its suffix."""
     rows = FileRows(path, TABLES)
-    read = [(rows.line, row) for row in islice(rows, limit)]
-    if not read:
+    table = rows.table([(rows.line, row) for row in islice(rows, limit)], path)
+    if not table.lines:
         msg = f"{path} contains no rows. Pass a file with a header and a row."
         raise ValueError(msg)
-    columns = {name: [row[name] for _, row in read] for name in rows.columns}
-    return Table(path, columns, [line for line, _ in read])
-
-
-def choice_columns_of(names: Iterable[str]) -> list[str]:
-    """Find the columns choice0, option_1, A, ..., sorted by numbers or letters."""
-    found = [(_CHOICE.fullmatch(name.strip()), name) for name in names]
-    columns = [(match[1] or match[2], name) for match, name in found if match]
-    # By length first, so that numbers are sorted by value.
-    return [
-        name for _, name in sorted(columns, key=lambda c: (len(c[0]), c[0].lower()))
-    ]
-
-
-def read_choices(row: Sequence[Any], where: str) -> list[Any]:
-    """Read the choices of a row, of which those at the end may be empty."""
-    count = max((number for number, text in enumerate(row, 1) if text), default=0)
-    if not all(row[:count]):
-        raise ValueError(
-            f"{where} has no choice {row.index('') if '' in row else 0}, and has one "
-            "after it. Move the choices up, or fill it in."
-        )
-    return list(row[:count])
+    return table
 
 
 def describe(table: Table, roles: Sequence[tuple[str, str | None]]) -> str:
@@ -336,104 +378,3 @@ def describe(table: Table, roles: Sequence[tuple[str, str | None]]) -> str:
             )
     taken = ", ".join(f"{role} = {name!r}" for role, name in roles if name is not None)
     return f"{table.path}: {len(table):,} rows; {taken}"
-
-
-@dataclass(frozen=True)
-class Dataset:
-    """The contents of a file, as inputs of a task."""
-
-    # As `fit` takes them; `y` is `None` if the texts are the targets.
-    x: Any
-    y: Any
-    # All texts, to train a vocabulary on.
-    texts: Callable[[], Iterable[str]]
-    # The file and the columns that were read.
-    description: str
-    # Arguments of the task's constructor that follow from the targets.
-    head: dict[str, Any] = field(default_factory=dict)
-    # The number to divide targets by; see `on_one_scale`.
-    highest: float = 1.0
-    # From a label to the place of the first one in the file.
-    where: Callable[[str], str] = str
-    # From the number of a row to its place.
-    place: Callable[[int], str] = "row {}".format
-    # All columns of a table.
-    columns: dict[str, list[Any]] = field(default_factory=dict)
-
-    def __len__(self) -> int:
-        return len(self.x[0] if isinstance(self.x, tuple) else self.x)
-
-    def rows(self) -> Iterator[tuple[Any, ...]]:
-        """Return the inputs of each row: texts, or lists of words or choices."""
-        return zip(*(self.x if isinstance(self.x, tuple) else (self.x,)), strict=True)
-
-    def row_text(self, number: int) -> str:
-        """Return the inputs of a row as one text, to show and to compare."""
-        columns = self.x if isinstance(self.x, tuple) else (self.x,)
-        row = (column[number] for column in columns)
-        return " | ".join(x if isinstance(x, str) else " ".join(x) for x in row)
-
-    def row_texts(self) -> list[str]:
-        """Return each row as one text; see `row_text`."""
-        return [self.row_text(number) for number in range(len(self))]
-
-
-class InputColumns:
-    """The inputs of a model, found in the columns of a file."""
-
-    # `choices` are the sets of inputs that the model accepts, best first, and `asked`
-    # the columns that the user named, by input.
-
-    def __init__(
-        self,
-        rows: FileRows,
-        choices: Sequence[tuple[str, ...]],
-        asked: dict[str, str | None],
-    ) -> None:
-        self._table = Table(rows.path, {name: [] for name in rows.columns}, [])
-        self._asked = asked
-        for inputs in choices:
-            found = {name: self._find(name) for name in inputs}
-            if all(found.values()):
-                self.names = found
-                break
-        else:
-            # Names the missing column of the smallest set that the model accepts.
-            for name in choices[-1]:
-                if not self._find(name):
-                    self._table.require(name, self._asked_for(name))
-        self._readers = {name: self._reader(name) for name in self.names}
-
-    def _asked_for(self, name: str) -> str | None:
-        return self._asked.get(_OPTIONS.get(name, name))
-
-    def _find(self, name: str) -> list[str]:
-        column = self._table.find(name, self._asked_for(name))
-        if column is not None:
-            return [column]
-        if name != "choices":
-            return []
-        return choice_columns_of(self._table.columns)
-
-    def _reader(self, name: str) -> Callable[[Row, str], Any]:
-        columns = self.names[name]
-        if name != "choices" or self._table.find(name) is not None:
-            return lambda row, where: row[columns[0]]
-        return lambda row, where: read_choices([row[c] for c in columns], where)
-
-    def read(self, rows: Sequence[tuple[int, Row]]) -> dict[str, list[Any]]:
-        """Read the inputs of the model from rows."""
-        taken: dict[str, list[Any]] = {name: [] for name in self._readers}
-        for line, row in rows:
-            for name, read in self._readers.items():
-                where = f"{self._table.path}, line {line}"
-                value, is_list = read(row, where), name == "choices"
-                texts = value if is_list else [value]
-                if not isinstance(texts, list) or {*map(type, texts)} - {str}:
-                    what = "a list of texts" if is_list else "a text"
-                    raise ValueError(
-                        f"{where}: {name!r} is {value!r:.80}, and {what} is needed in "
-                        "every row."
-                    )
-                taken[name].append(value)
-        return taken

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from keras_albert.backbone import AlbertBackbone
 from keras_albert.commands import tasks
-from keras_albert.commands.files import Dataset
+from keras_albert.commands.datasets import Dataset, check_files, on_one_scale
 from keras_albert.commands.report import (
     Report,
     draw,
@@ -30,7 +30,7 @@ from keras_albert.tasks.inputs.tables import RawData
 from keras_albert.tasks.optimizers import default_learning_rate, default_optimizer
 from keras_albert.tasks.recipes import recipe
 from keras_albert.text import AlbertTokenizer, train_vocabulary
-from keras_albert.training.devices import devices_of_processes
+from keras_albert.training.devices import OneDevice, devices_of_processes
 from keras_albert.training.model_card import ON_CARD
 from keras_albert.training.recorder import StopSignals, TrainingRecorder, resumable_fit
 from keras_albert.training.run_folder import (
@@ -63,7 +63,7 @@ def build_task(
     try:
         task = _build_task(known, train, arguments)
     except ValueError as error:
-        # The name in Python is not that of the option.
+        # The option has another name than the argument.
         text = str(error).replace("max_sequence_length=", "--max-length ")
         raise ValueError(text.replace("max_sequence_length", "--max-length")) from error
     if arguments.lora is not None:
@@ -116,7 +116,7 @@ _EPOCHS = 3
 # scaled by 32 / rank ([Schulman, 2025](https://thinkingmachines.ai/blog/lora)). Keras
 # does not scale it, and starts with values 2.4 times as large. SST-2 with a rank of 64
 # reached 85.9% after one epoch at twice the rate, and 75.9% at 6.4 times.
-_MOST_OF_LORA, _RATE_TIMES_RANK = 10, 10 * 32 / 2.4
+_MAX_LORA_FACTOR, _RATE_TIMES_RANK = 10, 10 * 32 / 2.4
 
 # Epochs may last hours.
 _SECONDS_PER_CHECKPOINT = 300.0
@@ -132,7 +132,7 @@ def train_task(
     identity: dict[str, Any],
     checkpoint: TrainingCheckpoint | None,
     console: Console,
-    devices: Any,
+    devices: OneDevice,
 ) -> TrainingRecorder:
     """Train to the end, from the checkpoint if there is one."""
     # Each takes its rows of all batches.
@@ -141,7 +141,7 @@ def train_task(
     how = None if arguments.recipe is None else recipe(arguments.recipe)
     batch_size = arguments.batch_size or (how.batch_size if how else _BATCH_SIZE)
     batches = make_batches(
-        *(task, RawData(train.x, train.y), batch_size, "training"), shuffle=True
+        task, RawData(train.x, train.y), batch_size, "training", shuffle=True
     )
     held_out = as_dataset(task, make_batches(task, RawData(dev.x, dev.y), batch_size))
     epochs = arguments.epochs
@@ -154,7 +154,7 @@ def train_task(
     else:
         scale = 1.0
         if arguments.lora is not None:
-            scale = min(_MOST_OF_LORA, _RATE_TIMES_RANK / arguments.lora)
+            scale = min(_MAX_LORA_FACTOR, _RATE_TIMES_RANK / arguments.lora)
         rate = arguments.learning_rate or scale * default_learning_rate(
             width, task.backbone.pretrained
         )
@@ -181,8 +181,8 @@ def train_task(
             batches_per_checkpoint=len(batches),
             seconds_per_checkpoint=_SECONDS_PER_CHECKPOINT,
             monitor=known.finetuning.monitor,
-            remedy=f"Begin anew with a lower --learning-rate than {rate:g}, in another "
-            "--output.",
+            remedy=f"Start again with a lower --learning-rate than {rate:g}, in "
+            "another --output.",
         )
         recorder.devices.prepare(task, read(0))
         recorder.begin(checkpoint, task)
@@ -227,7 +227,10 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _run(
-    arguments: argparse.Namespace, folder: RunFolder, console: Console, devices: Any
+    arguments: argparse.Namespace,
+    folder: RunFolder,
+    console: Console,
+    devices: OneDevice,
 ) -> None:
     known = tasks.TASKS[arguments.task]
     if devices.processes is not None:
@@ -239,8 +242,8 @@ def _run(
         # Before hours of training, after which it could not be saved.
         open_whole(arguments.preset)
     files = [known.read(path, arguments) for path in (arguments.train, arguments.dev)]
-    tasks.check_files(*files)
-    train, dev = tasks.on_one_scale(files)
+    check_files(*files)
+    train, dev = on_one_scale(files)
     for data in (train, dev):
         console.print(data.description, highlight=False)
     keras.utils.set_random_seed(arguments.seed)
@@ -262,8 +265,16 @@ def _run(
             report = known.report(task, dev)
         elif not is_finished:
             recorder = train_task(
-                *(known, task, train, dev, arguments),
-                *(folder, identity, checkpoint, console, devices),
+                known,
+                task,
+                train,
+                dev,
+                arguments,
+                folder,
+                identity,
+                checkpoint,
+                console,
+                devices,
             )
             recorder.load_best(task)
             report, rows = known.report(task, dev), recorder.rows

@@ -28,7 +28,7 @@ from keras_albert.commands.answer_file import (
     AnswerLines,
     to_json,
 )
-from keras_albert.commands.files import FileRows, InputColumns, Row
+from keras_albert.commands.files import FileRows, Row
 from keras_albert.commands.report import RESUME, given_options
 from keras_albert.commands.tasks import Columns, known_task
 from keras_albert.conversion.convert import load_task
@@ -38,6 +38,7 @@ from keras_albert.tasks.classification.early_exit import read_exit_rule
 from keras_albert.tasks.distribution.processes import Processes
 from keras_albert.tasks.inputs.preprocessed_inputs import ID_NAMES
 from keras_albert.tasks.table import TASKS
+from keras_albert.text.batching import plan_batches
 from keras_albert.text.packing import pack_all
 from keras_albert.training.devices import devices_of_processes
 from keras_albert.utils.environment import check_packages, versions
@@ -86,10 +87,9 @@ def by_length(
 
     def predict(columns: Columns) -> list[Answer]:
         rows = list(zip(*columns.values(), strict=True))
-        order = np.argsort([sum(map(_length, row)) for row in rows], kind="stable")
+        lengths = np.array([sum(map(_length, row)) for row in rows])
         answers: list[Answer] = [{} for _ in rows]
-        for first in range(0, len(rows), batch_size):
-            batch = order[first : first + batch_size]
+        for batch in plan_batches(lengths, batch_size):
             part = {name: [x[row] for row in batch] for name, x in columns.items()}
             for row, answer in zip(batch, run(part), strict=True):
                 answers[row] = answer
@@ -209,7 +209,12 @@ def _open_onnx(
         labels = json.loads(metadata.get("labels", "[]"))
         return _token_predictor(
             lambda ids: run({name: x.tolist() for name, x in ids.items()}),
-            *(metadata.get("task", ""), labels, path, preset, None, batch_size),
+            metadata.get("task", ""),
+            labels,
+            path,
+            preset,
+            None,
+            batch_size,
             process.close,
         )
     except BaseException:
@@ -230,12 +235,16 @@ def _open_litert(
         with hidden_messages():
             run = interpreter(str(path)).get_signature_runner()
     except (KeyError, ValueError, zipfile.BadZipFile) as error:
-        msg = f"{path} is no LiteRT model that `export` wrote ({error})."
+        msg = f"{path} is not a LiteRT model that `export` wrote ({error})."
         raise ValueError(msg) from error
     return _token_predictor(
         lambda ids: run(**ids),
-        *(described["task"], described.get("labels", ()), path, preset),
-        *(described["sequence_length"], batch_size),
+        described["task"],
+        described.get("labels", ()),
+        path,
+        preset,
+        described["sequence_length"],
+        batch_size,
     )
 
 
@@ -421,7 +430,7 @@ def run(arguments: argparse.Namespace) -> None:
 def _write_file(
     arguments: argparse.Namespace, rows: FileRows, processes: Processes | None
 ) -> None:
-    """Write the predictions to a file, after those of an interrupted run."""
+    """Write the predictions to a file, and continue an interrupted one."""
     file = AnswerFile(arguments.output, _format(arguments), _settings(arguments))
     with file:
         if file.done:
@@ -477,22 +486,25 @@ def _answers(
     with closing(predictor):
         if not rows.columns:
             return
-        columns = InputColumns(rows, predictor.inputs, asked)
+        found = rows.table([]).find_inputs(predictor.inputs, asked)
         left = ((rows.line, row) for row in islice(rows, done, None))
         size = arguments.batch_size * _BATCHES_AT_ONCE * count
         while part := list(islice(left, size)):
-            ask = partial(_ask, predictor, columns, path=rows.path)
+            ask = partial(_ask, predictor, rows, found)
             yield ask(part) if processes is None else _ask_all(ask, part, processes)
 
 
 def _ask(
-    predictor: Predictor, columns: InputColumns, rows: list[tuple[int, Row]], path: Path
+    predictor: Predictor,
+    file: FileRows,
+    found: dict[str, list[str]],
+    rows: list[tuple[int, Row]],
 ) -> list[dict[str, Any]]:
-    inputs = columns.read(rows)
+    inputs = file.table(rows).read_inputs(found)
     try:
         return predictor.predict(inputs)
     except ValueError as error:
-        msg = f"{path}, in lines {rows[0][0]} to {rows[-1][0]}: {error}"
+        msg = f"{file.path}, in lines {rows[0][0]} to {rows[-1][0]}: {error}"
         raise ValueError(msg) from error
 
 

@@ -55,8 +55,11 @@ def progress_bar(console: Console, quiet: bool) -> Progress:
     # What is printed would go to the bar's console, and hidden messages, too.
     redirected = {"redirect_stdout": False, "redirect_stderr": False}
     return Progress(
-        *(TextColumn("{task.description}"), BarColumn(), DownloadColumn()),
-        *(TimeElapsedColumn(), TimeRemainingColumn()),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
         console=console,
         transient=True,
         disable=quiet or not console.is_terminal,
@@ -86,7 +89,9 @@ def _prepare(
         options["direct_running_mode"] = "multi_processing"
     vocabulary = _vocabulary(arguments, output, console, bar, options)
     return pipeline.prepare_examples(
-        *(arguments.inputs, output, vocabulary),
+        arguments.inputs,
+        output,
+        vocabulary,
         **{name: getattr(arguments, name) for name in _EXAMPLES},
         pipeline_options=options,
         progress=_shown_in(bar, "examples"),
@@ -109,7 +114,7 @@ def _vocabulary(
     bar: Progress,
     options: Any,
 ) -> Any:
-    """Return the given vocabulary or that of an earlier run, or train one."""
+    """Return the given vocabulary or the one of an earlier run, or train one."""
     if arguments.vocabulary is not None:
         return arguments.vocabulary
     stored = pipeline.stored_vocabulary(output)
@@ -148,8 +153,8 @@ def run_pretrain(arguments: argparse.Namespace) -> None:
     baselines = read_json(fetch(path))["baselines"]
     table = Table("metric", "held out", "without reading")
     for name, value in scores.items():
-        beside = f"{baselines[name]:.4f}" if name in baselines else ""
-        table.add_row(name, f"{value:.4f}", beside)
+        baseline = f"{baselines[name]:.4f}" if name in baselines else ""
+        table.add_row(name, f"{value:.4f}", baseline)
     console.print(table)
     console.print(f"model: {output}/preset\nreport: {path}", soft_wrap=True)
 

@@ -16,7 +16,6 @@ from rich.table import Table
 from keras_albert.tasks.base.task import AlbertTask
 from keras_albert.tasks.table import TaskRow
 from keras_albert.training.model_card import (
-    ON_CARD,
     CardMetadata,
     code,
     describe_size,
@@ -188,7 +187,7 @@ def model_card(
         f"ALBERT for {name}",
         about,
         usage(type(task).__name__, row.use),
-        CardMetadata(**{key: settings.get(key) for key in ON_CARD}),
+        CardMetadata.of(settings),
         {
             "How good it is": "\n\n".join(quality + pictures),
             "How it was made": list_of(settings) + "\n\n" + list_of(versions()),

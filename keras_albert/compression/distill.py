@@ -26,8 +26,8 @@ from keras_albert.tasks.inputs.model_input import make_batches, unpack_validatio
 from keras_albert.tasks.inputs.tables import RawData
 from keras_albert.tasks.masked_lm import TokenCrossEntropy
 from keras_albert.tasks.optimizers import adamw, default_optimizer
+from keras_albert.training.devices import OneDevice
 from keras_albert.training.recorder import (
-    OneDevice,
     PrefetchedBatches,
     StopSignals,
     TrainingRecorder,

@@ -15,7 +15,7 @@ from keras_albert.serving.tasks import character_class
 from keras_albert.text.tokenizer import sentencepiece_file as sentencepiece_messages
 from keras_albert.text.tokenizer import text_rules
 from keras_albert.text.tokenizer.sentencepiece_file import (
-    MOST_BYTES,
+    MAX_FILE_BYTES,
     SPECIAL_TOKENS,
     check_vocabulary,
     parse_vocabulary,
@@ -215,7 +215,7 @@ def vocabulary_from_tokenizer_json(path: Path) -> bytes:
         "`tokenizer` or `preprocessor` of your own."
     )
     with reading(path, remedy):
-        found = parse_json(read_bytes(path, MOST_BYTES))
+        found = parse_json(read_bytes(path, MAX_FILE_BYTES))
         unigram = found["model"]
         if unigram.get("type", "Unigram") != "Unigram":
             raise ValueError("its model is not a Unigram")

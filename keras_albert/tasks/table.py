@@ -10,16 +10,16 @@ Columns = tuple[str, ...]
 
 
 class Finetuning(NamedTuple):
-    """How `keras-albert finetune` trains a task and judges it."""
+    """How `keras-albert finetune` trains a task and evaluates it."""
 
     # The files that it reads, as the help says.
     files: str
-    # Functions of `keras_albert.commands.tasks` and `keras_albert.commands.judge`.
+    # Functions of `commands.datasets` and `commands.metrics`.
     read: str
-    judge: str
+    evaluate: str
     # The metric that determines the best epoch, and "max" or "min".
     monitor: tuple[str, str] = ("val_loss", "min")
-    # A function of `judge` that chooses a setting by a part of the dev file.
+    # A function of `metrics` that chooses a setting by a part of the dev file.
     tune: str = ""
 
 
@@ -69,11 +69,11 @@ TASKS = {
             finetuning={
                 "classification": Finetuning(
                     f"{_TABLE} text, optionally text_pair, label",
-                    *("read_labels", "judge_classes", ("val_accuracy", "max")),
+                    *("read_labels", "evaluate_classes", ("val_accuracy", "max")),
                 ),
                 "regression": Finetuning(
                     f"{_TABLE} text, optionally text_pair, score",
-                    *("read_scores", "judge_regression", ("val_rmse", "min")),
+                    *("read_scores", "evaluate_regression", ("val_rmse", "min")),
                 ),
             },
         ),
@@ -90,7 +90,7 @@ TASKS = {
             finetuning={
                 "masked-lm": Finetuning(
                     "plain text, one paragraph per line; or TSV, CSV, JSON lines: text",
-                    *("read_texts", "judge_masks"),
+                    *("read_texts", "evaluate_masks"),
                 )
             },
         ),
@@ -107,7 +107,9 @@ TASKS = {
                 "multiple-choice": Finetuning(
                     "JSON lines: optionally context, question, choices, answer (number "
                     "or letter)",
-                    *("read_multiple_choice", "judge_choices", ("val_accuracy", "max")),
+                    "read_multiple_choice",
+                    "evaluate_choices",
+                    ("val_accuracy", "max"),
                 )
             },
         ),
@@ -130,7 +132,7 @@ TASKS = {
             finetuning={
                 "question-answering": Finetuning(
                     "SQuAD's JSON, 1.1 or 2.0",
-                    *("read_questions", "judge_answers"),
+                    *("read_questions", "evaluate_answers"),
                     tune="tune_answers",
                 )
             },
@@ -148,7 +150,7 @@ TASKS = {
             finetuning={
                 "similarity": Finetuning(
                     f"{_TABLE} text, text_pair, score",
-                    *("read_similarity", "judge_similarity"),
+                    *("read_similarity", "evaluate_similarity"),
                 )
             },
         ),
@@ -163,7 +165,7 @@ TASKS = {
             finetuning={
                 "token-classification": Finetuning(
                     "CoNLL: one word and its tag per line; or JSON lines: words, tags",
-                    *("read_tags", "judge_entities"),
+                    *("read_tags", "evaluate_entities"),
                 )
             },
         ),

@@ -81,7 +81,7 @@ def read_squad(path: str | os.PathLike[str]) -> SquadFile:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (UnicodeDecodeError, json.JSONDecodeError) as error:
-        msg = f"{path} is no JSON in UTF-8 ({error}). Read or download it again."
+        msg = f"{path} is not JSON in UTF-8 ({error}). Read or download it again."
         raise ValueError(msg) from error
     rows = list(_questions(_Place(str(path), content)))
     seen: dict[str, str] = {}
@@ -89,7 +89,7 @@ def read_squad(path: str | os.PathLike[str]) -> SquadFile:
         if identity in seen:
             raise ValueError(
                 f"{where} has the id {identity!r}, as {seen[identity]} has. Give each "
-                "question an id of its own."
+                "question its own id."
             )
         seen[identity] = where
     if not rows:

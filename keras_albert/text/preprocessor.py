@@ -1,6 +1,7 @@
 """The base class of all preprocessors."""
 
 import inspect
+from collections.abc import Iterable
 from typing import Any
 
 import keras
@@ -33,7 +34,7 @@ _TAKE_TOKENIZER = (
 )
 
 
-# What all constructors take, in place of `{shared}` in their docstrings.
+# What all constructors take.
 _SHARED_ARGUMENTS = """\
     tokenizer: An `AlbertTokenizer`.
     sequence_length: int or `None`. A fixed length that all batches are padded to, as
@@ -50,7 +51,7 @@ _SHARED_ARGUMENTS = """\
 
 
 class AlbertPreprocessor(PresetMixin):
-    """The part of a preprocessor that does not depend on the task."""
+    """Base class of all preprocessors."""
 
     # It precedes one of KerasHub's in the list of bases. A subclass defines how raw
     # input is read (`read_input`) and tokenized (`encode`).
@@ -69,6 +70,9 @@ class AlbertPreprocessor(PresetMixin):
     # Whether it runs inside a TensorFlow graph, as in `tf.data.Dataset.map`.
     runs_in_graph = False
 
+    # In place of `{shared}` in the docstring of a subclass.
+    _shared_arguments = _SHARED_ARGUMENTS
+
     # Smallest valid length: all special tokens, plus one token of each text.
     shortest_length = 2 * MAX_COLUMNS + 1
 
@@ -77,7 +81,7 @@ class AlbertPreprocessor(PresetMixin):
         super().__init_subclass__(**kwargs)
         if cls.__doc__:
             text = inspect.cleandoc(cls.__doc__)
-            cls.__doc__ = text.replace("    {shared}\n", _SHARED_ARGUMENTS)
+            cls.__doc__ = text.replace("    {shared}\n", cls._shared_arguments)
 
     def __init__(
         self,
@@ -131,7 +135,7 @@ class AlbertPreprocessor(PresetMixin):
         return int(self.sequence_length or self.max_sequence_length)
 
     def padded_length(self, longest: int) -> int:
-        """Return the length of a batch, given that of its longest row."""
+        """Return the padded length of a batch, given the tokens of its longest row."""
         if self.sequence_length is not None:
             return int(self.sequence_length)
         return bucket_length(longest, self._buckets())
@@ -149,7 +153,7 @@ class AlbertPreprocessor(PresetMixin):
         """Read raw input into columns with one entry per example."""
         return x if isinstance(x, TextBatch) else TextBatch(*self.read_input(x))
 
-    def tokenize_columns(self, columns: Any) -> tuple[TokenRows, ...]:
+    def tokenize_columns(self, columns: Iterable[list[str]]) -> tuple[TokenRows, ...]:
         """Tokenize columns that were read."""
         tokenize = self.tokenizer.tokenize_rows
         return tuple(tokenize(column, checked=True) for column in columns)

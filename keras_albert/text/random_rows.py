@@ -1,6 +1,6 @@
 """Random numbers and orders by index: the same whatever else a process draws."""
 
-from typing import Any, TypeAlias
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -81,6 +81,29 @@ class RowDraws:
         """Draw a number from 0 to below 1 for each entry; see `bits`."""
         # With 32 bits, its sum with the number of a row is exact.
         return (self.bits(rows) >> np.uint64(32)).astype(np.float64) * 2.0**-32
+
+
+class RowSeeds:
+    """The draws of rows: by the key of each, and new ones at each visit or epoch."""
+
+    def __init__(
+        self, keys: UInt64Array, epoch: int | None = None, are_fixed: bool = False
+    ) -> None:
+        self._keys = keys
+        self._visits = np.full(len(keys), epoch or 0, np.int64)
+        self._counts_visits = epoch is None and not are_fixed
+        self._are_fixed = are_fixed
+
+    def draws(self, rows: Int64Array) -> RowDraws:
+        """Return the draws of some rows, and count the visit."""
+        draws = RowDraws(self._keys[rows], self._visits[rows])
+        if self._counts_visits:
+            self._visits[rows] += 1
+        return draws
+
+    def of_epoch(self, epoch: int) -> Self:
+        """Return the seeds of one epoch; those that are fixed do not differ."""
+        return self if self._are_fixed else type(self)(self._keys, epoch)
 
 
 Draws: TypeAlias = np.random.Generator | RowDraws

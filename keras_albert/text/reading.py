@@ -2,6 +2,7 @@
 
 import math
 import sys
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,7 +33,7 @@ def text_columns(
     # As in KerasHub, a tuple is one example, and a list or an array is a batch: `("a",
     # "b")` is one pair, `(["a", "c"], ["b", "d"])` and `[("a", "b"), ("c", "d")]` are
     # two.
-    columns = _split_columns(texts)
+    columns = split_columns(texts)
     if max_columns is not None and len(columns) > max_columns:
         raise ValueError(
             f"An ALBERT example is one text or a pair. Received {len(columns)} texts "
@@ -55,7 +56,33 @@ def text_columns(
     return tuple(rows for rows, _ in read), read[0][1]
 
 
-def _split_columns(texts: Any) -> tuple[Any, ...]:
+def dicts_as_tuples(
+    x: Any, required: tuple[str, ...], optional: tuple[str, ...] = ()
+) -> Any:
+    """Replace a dict of columns, or each dict of a list, by the tuple of its values."""
+
+    def values(row: Any, name: str) -> Any:
+        if not isinstance(row, Mapping):
+            return row
+        for key in required:
+            if row.get(key) is None:
+                needed = " and ".join(map(repr, required))
+                raise ValueError(
+                    f"{name} has no {key!r}; it has {', '.join(map(repr, row))}. Each "
+                    f"question needs {needed}."
+                )
+        keys = (key for key in (*optional, *required) if row.get(key) is not None)
+        return tuple(row[key] for key in keys)
+
+    if not isinstance(x, list):
+        return values(x, "`x`")
+    if not x:
+        return tuple([] for _ in required)
+    return [values(row, f"Row {number}") for number, row in enumerate(x)]
+
+
+def split_columns(texts: Any) -> tuple[Any, ...]:
+    """Return the columns of a tuple, a list of tuples, or an array of rank 2."""
     if isinstance(texts, tuple):
         return texts or ((),)
     if isinstance(texts, list):
@@ -174,7 +201,7 @@ def _array_rows(inputs: Any, name: str) -> tuple[list[Any], bool]:
         raise TypeError(
             f"`{name}` must hold texts: a str, a list of str, a NumPy array, a "
             f"pandas Series or a string tensor. Received: {type(inputs).__name__}. "
-            "Pass `list(...)` of it, or pick out the column that holds the texts."
+            "Pass `list(...)` of it, or pick out the column of texts."
         )
     array = np.asarray(inputs)
     if array.ndim > 1:
@@ -204,7 +231,7 @@ def _to_str(row: Any, index: int, name: str) -> str:
                 'drop what cannot be read with `row.decode(errors="replace")`.'
             ) from None
     is_nan = isinstance(row, float | np.floating) and math.isnan(row)
-    # pandas has missing values of its own.
+    # pandas has its own missing values.
     if row is None or is_nan or type(row).__name__ in {"NAType", "NaTType"}:
         raise ValueError(
             f"row {index} of {name} is {row}; a text is needed in every row. Drop "
@@ -214,7 +241,7 @@ def _to_str(row: Any, index: int, name: str) -> str:
         raise ValueError(
             f"row {index} of {name} is a {type(row).__name__}, not a text; `{name}` "
             "may be one text or a flat list of texts. Join its words with "
-            '`" ".join(words)`, or pass each column as an argument of its own.'
+            '`" ".join(words)`, or pass each column as its own argument.'
         )
     raise ValueError(
         f"row {index} of {name} is {row!r} ({type(row).__name__}), not a text. "

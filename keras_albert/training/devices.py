@@ -1,7 +1,7 @@
 """Layouts of devices: JAX's meshes, PyTorch's processes, TensorFlow's replicas."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -9,6 +9,7 @@ import keras
 import numpy as np
 import numpy.typing as npt
 
+from keras_albert.tasks.base.task import AlbertTask
 from keras_albert.tasks.distribution.model_state import build_metrics
 from keras_albert.tasks.distribution.processes import (
     JaxProcesses,
@@ -17,9 +18,83 @@ from keras_albert.tasks.distribution.processes import (
     num_processes,
     num_workers,
 )
-from keras_albert.tasks.inputs.datasets import without_autotune
-from keras_albert.training.recorder import OneDevice
+from keras_albert.tasks.inputs.datasets import map_dataset, without_autotune
 from keras_albert.types import Batch
+
+
+class OneDevice:
+    """The layout of one process with one device, and base class of all layouts."""
+
+    # The part of a batch that this process reads, and the number of parts.
+    shard = 0
+    num_shards = 1
+
+    # Those that train together, if there are several.
+    processes: Any = None
+
+    # The devices of this process that a batch is split among.
+    num_replicas = 1
+
+    # Whether this process writes files and shows progress.
+    is_chief = True
+
+    # Whether all batches of a run have as many rows and columns.
+    has_one_shape = True
+
+    def scope(self) -> AbstractContextManager[Any]:
+        """Return the context in which the model is built and trained."""
+        return nullcontext()
+
+    def prepare(self, model: AlbertTask, batch: Batch) -> None:
+        """Set up the training of a compiled model, before its state is restored."""
+        # Keras would take a batch for the metrics that is then not trained on.
+        build_metrics(model, batch)
+
+    def batches(self, batches: Iterator[Batch], example: Batch) -> Any:
+        """Convert the endless batches of this process to an input of `fit`."""
+        self.check_rows(example)
+        # Keras accepts no iterators but generators and TensorFlow data sets.
+        return map_dataset(batches, lambda batch: batch)
+
+    def check_rows(self, example: Batch) -> None:
+        """Raise if a batch cannot be split equally among the devices."""
+        rows = len(keras.tree.flatten(example)[0])
+        if rows % self.num_replicas:
+            raise ValueError(
+                f"{rows} rows cannot be divided among {self.num_replicas} devices. "
+                "Choose a `batch_size` that is a multiple of the number of devices "
+                "times `accumulation_steps`."
+            )
+
+    def values(self, variables: list[Any]) -> list[npt.NDArray[Any]]:
+        """Return the whole values of variables."""
+        return [np.asarray(variable.numpy()) for variable in variables]
+
+    def assign(self, variables: list[Any], values: list[npt.NDArray[Any]]) -> None:
+        """Assign whole values to variables."""
+        for variable, value in zip(variables, values, strict=True):
+            variable.assign(value)
+
+    @property
+    def num_processes(self) -> int:
+        """The number of processes that train together."""
+        return 1 if self.processes is None else int(self.processes.count)
+
+    def sum(self, numbers: list[float]) -> list[float]:
+        """Return the sums of each number over all processes, which all call it."""
+        if self.num_processes > 1:
+            numbers = self.processes.sum(numbers).tolist()
+        return numbers
+
+    def check_same(self, facts: Mapping[str, Any], remedy: str) -> None:
+        """Raise in all processes if a fact differs between them."""
+        if self.num_processes > 1:
+            self.processes.check_same(facts, remedy)
+
+    def barrier(self) -> None:
+        """Wait for all processes."""
+        self.sum([0.0])
+
 
 # Matrices of a block are split such that no device needs a whole one: the first of two
 # products along its output axis, the second along its input axis.
@@ -69,7 +144,7 @@ class KerasDevices(OneDevice):
         scope: AbstractContextManager[Any] = self.distribution.scope()
         return scope
 
-    def prepare(self, model: Any, batch: Batch) -> None:
+    def prepare(self, model: AlbertTask, batch: Batch) -> None:
         """Create the metrics, and check that heads can be split."""
         if model.backbone.num_heads % self.parts:
             raise ValueError(
@@ -114,7 +189,7 @@ class TorchProcesses(OneDevice):
         self.shard, self.num_shards = self.processes.index, self.processes.count
         self.is_chief = self.shard == 0
 
-    def prepare(self, model: Any, batch: Batch) -> None:
+    def prepare(self, model: AlbertTask, batch: Batch) -> None:
         """Let all processes take each step together."""
         super().prepare(model, batch)
         model.processes = self.processes
@@ -145,7 +220,7 @@ class TensorflowReplicas(OneDevice):
         scope: AbstractContextManager[Any] = self.strategy.scope()
         return scope
 
-    def prepare(self, model: Any, batch: Batch) -> None:
+    def prepare(self, model: AlbertTask, batch: Batch) -> None:
         """Set up training and evaluation on all replicas."""
         is_scaled = isinstance(model.optimizer, keras.optimizers.LossScaleOptimizer)
         if model.strategy is None and not is_scaled:
@@ -172,19 +247,19 @@ class TensorflowReplicas(OneDevice):
 _NAMES = "'none', 'data_parallel', 'model_parallel:N' (JAX) and 'tpu'"
 
 
-def devices_of_processes() -> Any:
+def devices_of_processes() -> OneDevice:
     """Return the devices of all processes that were started together, or this one's."""
     devices = OneDevice() if num_processes() == 1 else choose_devices("data_parallel")
     devices.has_one_shape = False
     return devices
 
 
-def choose_devices(distribution: str) -> Any:
-    """Return the device layout of a name, with the members of `OneDevice`."""
+def choose_devices(distribution: str) -> OneDevice:
+    """Return the device layout of a name."""
     # Called before anything runs on the backend: it connects the processes.
     backend = keras.config.backend()
     name, _, parts = distribution.partition(":")
-    known: dict[tuple[str, str], Callable[[], Any]] = {
+    known: dict[tuple[str, str], Callable[[], OneDevice]] = {
         ("none", "jax"): OneDevice,
         ("none", "torch"): OneDevice,
         ("none", "tensorflow"): _tensorflow_default,
@@ -204,7 +279,7 @@ def choose_devices(distribution: str) -> Any:
     if name == "none" and (count := num_processes()) > 1:
         raise ValueError(
             f"`distribution` is 'none', and {count} processes were started, each of "
-            "which would train a model of its own. Pass "
+            "which would train its own model. Pass "
             "distribution='data_parallel', or start one process."
         )
     return known[name, backend]()

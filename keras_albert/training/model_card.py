@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from keras_albert.presets.handles import BUILTIN_PRESETS
 
@@ -43,6 +43,11 @@ class CardMetadata:
     language: str | None = None
     license: str | None = None
     dataset: str | None = None
+
+    @classmethod
+    def of(cls, settings: Mapping[str, Any]) -> Self:
+        """Return the metadata among settings of a command."""
+        return cls(**{each.name: settings.get(each.name) for each in fields(cls)})
 
 
 # Settings that are part of a card's metadata, and of nothing else.

@@ -5,19 +5,16 @@ import signal
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
 from types import FrameType
 from typing import Any, Self
 
 import keras
 import numpy as np
-import numpy.typing as npt
 
 from keras_albert.tasks.base.task import AlbertTask
-from keras_albert.tasks.distribution.model_state import build_metrics
-from keras_albert.tasks.inputs.datasets import map_dataset
+from keras_albert.training.devices import OneDevice
 from keras_albert.training.run_folder import Arrays, Row, RunFolder, TrainingCheckpoint
 from keras_albert.types import Batch
 
@@ -73,7 +70,7 @@ class TrainingRecorder(keras.callbacks.Callback):
     def __init__(
         self,
         folder: RunFolder,
-        devices: Any,
+        devices: OneDevice,
         stop: StopSignals,
         identity: dict[str, Any],
         *,
@@ -358,77 +355,3 @@ class PrefetchedBatches:
     def __exit__(self, *_: object) -> None:
         self._closed = True
         self._pool.shutdown(cancel_futures=True)
-
-
-class OneDevice:
-    """The layout of one process with one device, with the members of all."""
-
-    # The part of a batch that this process reads, and the number of parts.
-    shard = 0
-    num_shards = 1
-
-    # Those that train together, if there are several.
-    processes: Any = None
-
-    # The devices of this process that a batch is split among.
-    num_replicas = 1
-
-    # Whether this process writes files and shows progress.
-    is_chief = True
-
-    # Whether all batches of a run have as many rows and columns.
-    has_one_shape = True
-
-    def scope(self) -> AbstractContextManager[Any]:
-        """Return the context in which the model is built and trained."""
-        return nullcontext()
-
-    def prepare(self, model: Any, batch: Batch) -> None:
-        """Set up the training of a compiled model, before its state is restored."""
-        # Keras would take a batch for the metrics that is then not trained on.
-        build_metrics(model, batch)
-
-    def batches(self, batches: Iterator[Batch], example: Batch) -> Any:
-        """Convert the endless batches of this process to an input of `fit`."""
-        self.check_rows(example)
-        # Keras accepts no iterators but generators and TensorFlow data sets.
-        return map_dataset(batches, lambda batch: batch)
-
-    def check_rows(self, example: Batch) -> None:
-        """Raise if a batch cannot be split equally among the devices."""
-        rows = len(keras.tree.flatten(example)[0])
-        if rows % self.num_replicas:
-            raise ValueError(
-                f"{rows} rows cannot be divided among {self.num_replicas} devices. "
-                "Choose a `batch_size` that is a multiple of the number of devices "
-                "times `accumulation_steps`."
-            )
-
-    def values(self, variables: list[Any]) -> list[npt.NDArray[Any]]:
-        """Return the whole values of variables."""
-        return [np.asarray(variable.numpy()) for variable in variables]
-
-    def assign(self, variables: list[Any], values: list[npt.NDArray[Any]]) -> None:
-        """Assign whole values to variables."""
-        for variable, value in zip(variables, values, strict=True):
-            variable.assign(value)
-
-    @property
-    def num_processes(self) -> int:
-        """The number of processes that train together."""
-        return 1 if self.processes is None else int(self.processes.count)
-
-    def sum(self, numbers: list[float]) -> list[float]:
-        """Return the sums of each number over all processes, which all call it."""
-        if self.num_processes > 1:
-            numbers = self.processes.sum(numbers).tolist()
-        return numbers
-
-    def check_same(self, facts: Mapping[str, Any], remedy: str) -> None:
-        """Raise in all processes if a fact differs between them."""
-        if self.num_processes > 1:
-            self.processes.check_same(facts, remedy)
-
-    def barrier(self) -> None:
-        """Wait for all processes."""
-        self.sum([0.0])

@@ -11,60 +11,8 @@ from tests.serving.early_exits import TEXTS, make_early, make_rules
 
 
 @pytest.fixture
-def rules():
-    return importlib.import_module("exit_rules")
-
-
-@pytest.fixture
 def early_exits():
     return importlib.import_module("early_exits")
-
-
-class Classifier:
-    """Its classes are those of the exit where a text leaves, some of them wrong."""
-
-    is_regression, returns_logits = False, True
-
-    def __init__(self, depths):
-        # A depth and the number of wrong answers, for each rule.
-        self.depths = depths
-        self.backbone = type("Backbone", (), {"num_layers": 4})
-
-    def encode_targets(self, y):
-        return np.array(y)
-
-    def predict(self, x, return_depths, verbose, **rule):
-        depth, wrong = self.depths.get(json.dumps(rule), (1, len(x)))
-        answers = np.arange(len(x)) < wrong
-        return np.eye(2)[answers.astype(int)], np.full(len(x), depth)
-
-
-def test_the_shortest_rule_that_is_good_enough_is_chosen(rules, capsys):
-    classifier = Classifier(
-        {
-            "{}": (4, 10),
-            '{"num_layers": 2}': (2, 14),
-            '{"num_layers": 3}': (3, 13),
-            '{"patience": 1}': (2.5, 13),
-            '{"patience": 2}': (3.5, 9),
-            '{"threshold": 0.9}': (3, 14),
-        }
-    )
-    data = [["a"] * 1000], [0] * 1000
-    chosen = rules.choose(classifier, data, "accuracy", 0.3)
-    assert chosen == [{"num_layers": 3}, {"patience": 1}]
-    printed = capsys.readouterr().out
-    assert "all layers have accuracy 0.9900" in printed
-    assert "patience=1, accuracy 0.9870, depth 2.50" in printed
-    assert "no threshold within 0.3 points" in printed
-
-
-def test_a_rule_is_read(rules):
-    rule = rules.parse_rule("tolerance=0.1,patience=2")
-    assert list(rule.items()) == [("patience", 2), ("tolerance", 0.1)]
-    assert rules.describe(rule) == "patience=2, tolerance=0.1"
-    with pytest.raises(rules.argparse.ArgumentTypeError, match="'depth=2' sets none"):
-        rules.parse_rule("depth=2")
 
 
 def test_other_answers_are_not_compared(early_exits, capsys):

@@ -71,14 +71,3 @@ def test_other_answers_are_not_measured(methods, tmp_path, name):
     task.set_weights([w + generator.normal(size=w.shape) for w in task.get_weights()])
     with pytest.raises(ValueError, match="transformers"):
         method.check(task, peer, inputs)
-
-
-def test_texts_of_all_lengths_are_called_in_tenths():
-    many_calls = importlib.import_module("many_calls")
-    texts = many_calls.texts_of_all_lengths(None, 60)
-    assert sorted(len(text.split()) for text in texts) == list(range(1, 61))
-    called = []
-    found = list(many_calls.memory_of_calls(called.append, texts, 75))
-    assert called == [*texts, *texts[:15]]
-    assert [done for done, _ in found] == [7, 15, 22, 30, 37, 45, 52, 60, 67, 75]
-    assert min(memory for _, memory in found) > 2**20

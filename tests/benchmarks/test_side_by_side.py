@@ -56,33 +56,6 @@ def test_ratios_are_of_a_round_and_by_amount():
     assert load("side_by_side").spread(found.ratios("slow")) == (2, 2, 6)
 
 
-def test_a_side_may_say_what_it_cost():
-    harness = load("side_by_side")
-    side = harness.Side("memory", lambda: 7.5, gives_cost=True)
-    found = harness.measure("t", [side], 2, unit="MB", warm_up=False)
-    assert found.costs == {"memory": [7.5, 7.5]}
-
-
-def test_a_side_that_fails_is_left_out_only_if_it_may():
-    harness, clock = load("side_by_side"), Clock()
-
-    def fail():
-        raise RuntimeError("no compiler\nat all")
-
-    ours = clock.side("keras_albert", 1, 1)
-    found = measure(clock, [ours, harness.Side("quick", fail, optional=True)], 1)
-    assert list(found.costs) == ["keras_albert"]
-    assert found.notes == ["quick does not run here: no compiler"]
-    with pytest.raises(RuntimeError, match="no compiler"):
-        measure(clock, [harness.Side("needed", fail)], 1)
-
-
-def test_two_sides_of_one_name_are_refused():
-    clock = Clock()
-    with pytest.raises(ValueError, match="one name: a, a"):
-        measure(clock, [clock.side("a", 1), clock.side("a", 1)], 1)
-
-
 def test_a_report_is_a_table_a_file_and_a_plot(tmp_path, capsys):
     reports, clock = load("reports"), Clock()
     sides = [

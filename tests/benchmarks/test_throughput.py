@@ -35,12 +35,3 @@ def test_operations_are_those_that_pytorch_counts(length, monkeypatch):
         model.train_on_batch(ids, y)
     counted = 3 * throughput.step_operations(model.backbone.get_config(), length)
     assert counter.get_total_flops() == pytest.approx(counted, rel=0.01)
-
-
-def test_utilisation_is_of_the_rate_given():
-    names = ("side_by_side", "throughput")
-    side_by_side, throughput = map(importlib.import_module, names)
-    costs = {"keras_albert": [2.0, 4.0, 3.0]}
-    found = side_by_side.Comparison("t", costs, {"keras_albert": 8})
-    throughput.with_utilisation(found, 6e12, 300, 4e12)
-    assert found.notes == ["keras_albert: 100 tokens/s, 2 TFLOP/s, 50.0% of 4"]

@@ -1,80 +1,14 @@
-"""The TPU compiler's estimates are summed, and compiled batches are those of `fit`.
-
-No TPU compiler is needed: the sum is that of a short program.
-"""
+"""The batches that are compiled for a TPU are packed as in `fit`; no TPU is needed."""
 
 import importlib
 
 import numpy as np
 import pytest
 
-# As XLA writes it: a sum of which the estimate is that of the whole; a loop whose trips
-# are known; one whose condition says how often it runs; a branch.
-PROGRAM = """\
-HloModule jit_step, entry_computation_layout={(f32[8]{0})->f32[8]{0}}
-
-%inside (a: f32[8]) -> f32[8] {
-  ROOT %add.1 = f32[8]{0} add(%a, %a), backend_config={"estimated_cycles":"7000"}
-}
-
-%body (a: (s32[], f32[8])) -> (s32[], f32[8]) {
-  %gather_fusion.1 = f32[8]{0} fusion(%a), kind=kCustom, calls=%inside
-  ROOT %fusion.2 = (s32[], f32[8]{0}) fusion(%a, %gather_fusion.1), calls=%inside, \
-backend_config={"window_config":{"estimated_cycles":"100","iteration_bounds":["1"]}}
-}
-
-%below_six (a: (s32[], f32[8])) -> pred[] {
-  %constant.1 = s32[]{:T(128)} constant(6)
-  %get-tuple-element.1 = s32[]{:T(128)} get-tuple-element(%a), index=0
-  ROOT %lt.1 = pred[]{:T(512)} compare(%get-tuple-element.1, %constant.1), direction=LT
-}
-
-%unlike (a: (s32[], f32[8])) -> pred[] {
-  ROOT %and.1 = pred[] and(%a, %a)
-}
-
-%short (a: f32[8]) -> f32[8] {
-  ROOT %copy.1 = f32[8]{0} copy(%a), backend_config={"estimated_cycles":"10"}
-}
-
-%long (a: f32[8]) -> f32[8] {
-  ROOT %copy.2 = f32[8]{0} copy(%a), backend_config={"estimated_cycles":"20"}
-}
-
-ENTRY %main (p: f32[8]) -> f32[8] {
-  %while.1 = (s32[], f32[8]{0}) while(%p), condition=%unlike, body=%body, \
-backend_config={"known_trip_count":{"n":"3"}}
-  %while.2 = (s32[], f32[8]{0}) while(%while.1), condition=%below_six, body=%body
-  %conditional.1 = f32[8]{0} conditional(%p, %p, %p), \
-branch_computations={%short, %long}
-  %call.1 = f32[8]{0} call(%p), to_apply=%short
-  ROOT %scatter_custom_fusion = f32[8]{0} fusion(%p), kind=kCustom, calls=%inside
-}
-"""
-
-
-@pytest.fixture
-def tpu_cycles():
-    return importlib.import_module("tpu_cycles")
-
 
 @pytest.fixture
 def tpu_packing():
     return importlib.import_module("tpu_packing")
-
-
-def test_cycles_of_a_program(tpu_cycles):
-    found = tpu_cycles.count_cycles(PROGRAM)
-    loops = (3 + 6) * 100
-    assert found == tpu_cycles.Cycles(loops + 20 + 10, loops, moves=3 + 6 + 1)
-
-
-def test_programs_whose_sum_is_not_known(tpu_cycles):
-    endless = PROGRAM.replace('"known_trip_count":{"n":"3"}', "")
-    with pytest.raises(ValueError, match="How often does the loop of 'body' run"):
-        tpu_cycles.count_cycles(endless)
-    with pytest.raises(ValueError, match="compiled for a TPU"):
-        tpu_cycles.count_cycles(PROGRAM.replace("estimated_cycles", "cycles"))
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 
 from keras_albert import AlbertTextEmbedder
 from keras_albert.commands.check import doubtful_labels
-from keras_albert.commands.files import Dataset
+from keras_albert.commands.datasets import Dataset
 from keras_albert_cli.run_command import run_command
 
 MESSAGES = Path(__file__).parents[2] / "examples" / "data" / "support_messages.tsv"

@@ -1,4 +1,4 @@
-"""`keras-albert evaluate`, and the judgements that `finetune` reports as well."""
+"""`keras-albert evaluate`, and the metrics that `finetune` reports as well."""
 
 import contextlib
 import json
@@ -14,13 +14,13 @@ from keras_albert import (
     AlbertQuestionAnswerer,
     AlbertTokenClassifier,
 )
-from keras_albert.commands.evaluate import calibration, intervals, run
-from keras_albert.commands.files import Dataset
-from keras_albert.commands.judge import (
-    judge_answers,
-    judge_choices,
-    judge_classes,
-    judge_entities,
+from keras_albert.commands.datasets import Dataset
+from keras_albert.commands.evaluate import calibration, intervals, run_evaluate
+from keras_albert.commands.metrics import (
+    evaluate_answers,
+    evaluate_choices,
+    evaluate_classes,
+    evaluate_entities,
 )
 from keras_albert.tasks import squad_scores
 from keras_albert_cli.options import build_parser
@@ -49,7 +49,7 @@ def file(tmp_path):
 
 def evaluate(*words):
     _, parsers = build_parser()
-    run(parsers["evaluate"].parse_args([*map(str, words)]))
+    run_evaluate(parsers["evaluate"].parse_args([*map(str, words)]))
 
 
 def test_metrics_groups_and_worst_rows(file, tmp_path, capsys):
@@ -79,7 +79,10 @@ def test_metrics_groups_and_worst_rows(file, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--slice", "place"], "`--slice place` is no column .* text, label, source"),
+        (
+            ["--slice", "place"],
+            "`--slice place` is not .* text, label, source",
+        ),
         (["--output", "."], "is there already"),
         (["--limit", "0"], "--limit"),
     ],
@@ -133,83 +136,83 @@ class Fake:
         return np.array([[name in row for name in self.class_names] for row in y])
 
 
-def test_classes_are_judged_as_by_scikit_learn():
+def test_classes_are_evaluated_as_by_scikit_learn():
     random = np.random.default_rng(0)
     outputs = random.dirichlet(np.ones(3), 50)
     truth = random.choice(["a", "b"], 50).tolist()
-    judged = judge_classes(Fake(outputs), Dataset(["x"] * 50, truth, list, ""))
+    evaluated = evaluate_classes(Fake(outputs), Dataset(["x"] * 50, truth, list, ""))
     answers = np.array(Fake.class_names)[outputs.argmax(-1)]
     expected = metrics.classification_report(
         truth, answers, labels=Fake.class_names, output_dict=True, zero_division=0
     )
-    for name, row in judged.report.classes.items():
+    for name, row in evaluated.report.classes.items():
         assert row == pytest.approx(expected[name])
-    assert judged.report.scores == pytest.approx(
+    assert evaluated.report.scores == pytest.approx(
         {
             "accuracy": metrics.accuracy_score(truth, answers),
             "macro F1": expected["macro avg"]["f1-score"],
         }
     )
     losses = metrics.log_loss(truth, outputs, labels=Fake.class_names)
-    assert judged.rows.errors.mean() == pytest.approx(losses)
+    assert evaluated.rows.errors.mean() == pytest.approx(losses)
 
 
-def test_several_labels_are_judged_as_by_scikit_learn():
+def test_several_labels_are_evaluated_as_by_scikit_learn():
     random = np.random.default_rng(0)
     outputs = random.random((40, 3))
     flags = random.random((40, 3)) < 0.4
     y = [[n for n, flag in zip("abc", row, strict=True) if flag] for row in flags]
     data = Dataset(["x"] * 40, y, list, "")
-    judged = judge_classes(Fake(outputs, is_multi_label=True), data)
+    evaluated = evaluate_classes(Fake(outputs, is_multi_label=True), data)
     answers = outputs >= 0.5
     scores = {
         f"{kind} F1": metrics.f1_score(flags, answers, average=kind)
         for kind in ("micro", "macro")
     }
     scores["exact match"] = metrics.accuracy_score(flags, answers)
-    assert judged.report.scores == pytest.approx(scores)
+    assert evaluated.report.scores == pytest.approx(scores)
     expected = metrics.precision_recall_fscore_support(flags, answers)
-    for number, row in enumerate(judged.report.classes.values()):
+    for number, row in enumerate(evaluated.report.classes.values()):
         assert list(row.values()) == pytest.approx([x[number] for x in expected])
 
 
-def test_entities_are_judged_as_by_the_task():
+def test_entities_are_evaluated_as_by_the_task():
     tagger = AlbertTokenClassifier.from_preset("albert_small_en_uncased_ner")
     words = [["Anna", "saw", "Rome"], ["no", "one"], ["in", "New", "York", "City"]]
     tags = [["B-person", "O", "B-group"], ["O", "B-person"]]
     tags.append(["O", "B-location", "I-location", "I-location"])
-    judged = judge_entities(tagger, Dataset(words, tags, list, ""))
+    evaluated = evaluate_entities(tagger, Dataset(words, tags, list, ""))
     expected = tagger.evaluate_entities(words, tags)
-    every = judged.rows.score(np.arange(3))
+    every = evaluated.rows.score(np.arange(3))
     for name in ("precision", "recall", "f1"):
-        assert judged.report.scores[f"entity {name}"] == expected[name]
+        assert evaluated.report.scores[f"entity {name}"] == expected[name]
         assert every[f"entity {name}"] == pytest.approx(expected[name])
-    assert judged.report.classes == expected["labels"]
-    assert judged.rows.truth[0] == ["person: Anna", "group: Rome"]
+    assert evaluated.report.classes == expected["labels"]
+    assert evaluated.rows.truth[0] == ["person: Anna", "group: Rome"]
 
 
-def test_answers_are_judged_as_by_squad():
+def test_answers_are_evaluated_as_by_squad():
     reader = AlbertQuestionAnswerer.from_preset("albert_small_en_uncased_squad")
     x = ["Who saw a dog?", "What did Anna see?", "When?"], ["Anna saw a big dog."] * 3
     y = [{"text": ["Anna"]}, {"text": ["dog", "a dog"]}, {"text": []}]
     y = [row | {"answer_start": [0] * len(row["text"])} for row in y]
-    judged = judge_answers(reader, Dataset(x, y, list, ""))
+    evaluated = evaluate_answers(reader, Dataset(x, y, list, ""))
     expected = squad_scores([found["answer"] for found in reader.answer(*x)], y)
-    assert judged.report.scores == pytest.approx(expected)
-    every = judged.rows.score(np.arange(3))
+    assert evaluated.report.scores == pytest.approx(expected)
+    every = evaluated.rows.score(np.arange(3))
     assert every["f1"] == pytest.approx(expected["f1"])
     assert every["exact_match"] == pytest.approx(expected["exact_match"])
 
 
-def test_choices_are_judged_as_by_the_task():
+def test_choices_are_evaluated_as_by_the_task():
     chooser = AlbertMultipleChoice.from_preset("albert_tiny_en_uncased")
     x, y = toy_questions(6)
     with warnings.catch_warnings():
         # Of the new head.
         warnings.simplefilter("ignore")
-        judged = judge_choices(chooser, Dataset(x, y, list, ""))
+        evaluated = evaluate_choices(chooser, Dataset(x, y, list, ""))
     expected = chooser.evaluate(x, y, verbose=0, return_dict=True)
-    assert judged.report.scores == pytest.approx(expected, abs=1e-5)
+    assert evaluated.report.scores == pytest.approx(expected, abs=1e-5)
 
 
 def test_texts_with_several_labels_are_read_from_files(tmp_path):

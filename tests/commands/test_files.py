@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from keras_albert.commands.datasets import check_files
 from keras_albert.commands.files import FileRows, describe, read_table
-from keras_albert.commands.tasks import TASKS, check_files
+from keras_albert.commands.tasks import TASKS
 
 _NO_OPTIONS = {"limit": None, "text_column": None, "text_pair_column": None}
 
@@ -43,20 +44,20 @@ WORDS, ASKED = (
         (CLASSES, "a.csv", 'text,label\n"a,b\n', "line 2.*Correct the quotes"),
         (CLASSES, "a.csv", b"text,label\n\xff,1", "is not UTF-8"),
         (CLASSES, "a.csv", "text\na\n".encode("utf-16"), "is not UTF-8"),
-        (CLASSES, "a.jsonl", ROW + '1}\n{"t', "line 2 is no"),
-        (CLASSES, "a.jsonl", ROW + "1}\n[]", "no JSON object"),
+        (CLASSES, "a.jsonl", ROW + '1}\n{"t', "line 2 is not"),
+        (CLASSES, "a.jsonl", ROW + "1}\n[]", "not a JSON object"),
         (CLASSES, "a.xlsx", "", "none of the files that are known here"),
         (CLASSES, "a.csv", 'text,label\n"a"b,c\n', "Correct the quotes"),
         (CLASSES, "a.csv", "text,label,label\na,b,c\n", "'label' more than"),
         (CLASSES, "a.csv", "text,Label,label\na,b,c\n", "--label-column"),
-        (CLASSES, "a.csv", "text,label\na,b\0\n", "line 2 holds a NUL"),
+        (CLASSES, "a.csv", "text,label\na,b\0\n", "line 2 contains a NUL"),
         (CLASSES, "a.csv", "text;label\na;b\n", "no column that is known"),
         (CLASSES, "a.jsonl", ROW + "null}", "None.*a label"),
         (CLASSES, "a.jsonl", ROW + '{"b": 1}}', "a label"),
         (CLASSES, "a.jsonl", ROW + '["b", null]}', "a list of labels"),
-        (CLASSES, "a.jsonl", ROW + "NaN}", "holds NaN"),
+        (CLASSES, "a.jsonl", ROW + "NaN}", "contains NaN"),
         (CLASSES, "a.jsonl", ROW + '1, "label": 2}', "line 1.*'label' twice"),
-        (CLASSES, "a.jsonl", ROW + "1" * 5000 + "}", "line 1 is no JSON"),
+        (CLASSES, "a.jsonl", ROW + "1" * 5000 + "}", "line 1 is not JSON"),
         ("regression", "a.tsv", "text\tscore\na\t1\nb\t\n", "line 3.*''.*a number"),
         ("regression", "a.tsv", "text\tscore\na\tnan\n", "line 2.*'nan'.*a number"),
         ("regression", "a.tsv", "text\tscore\na\tinf\n", "line 2.*a number"),

@@ -177,7 +177,7 @@ def test_a_loss_that_is_not_finite_saves_nothing(run, tmp_path):
     flags = ("--train", training_file(path), "--dev", path, "--output", output)
     # The loss of the only step is that of the first weights.
     with pytest.raises(
-        FloatingPointError, match=r"val_loss is .*Begin anew with a low"
+        FloatingPointError, match=r"val_loss is .*Start again with a low"
     ):
         run("regression", *flags, "--epochs", 1, "--learning-rate", "1e30")
     assert not (output / "preset").exists()

@@ -170,10 +170,10 @@ def test_a_run_of_another_model_does_not_go_on(
     monkeypatch.setattr(predict, "_BATCHES_AT_ONCE", 2)
     ask = predict._ask
 
-    def dies_later(predictor, columns, rows, path):
+    def dies_later(predictor, file, found, rows):
         if rows[0][0] > 1:
             raise KeyboardInterrupt
-        return ask(predictor, columns, rows, path)
+        return ask(predictor, file, found, rows)
 
     monkeypatch.setattr(predict, "_ask", dies_later)
     command = ["predict", model, file, "--output", output, "--batch-size", 5]
@@ -251,9 +251,13 @@ def test_every_task_answers(name, tiny_proto, tmp_path):
     ("name", "content", "words"),
     [
         ("a.tsv", "id\tnumber\n1\t2\n", "no column that is known as a text"),
-        ("a.jsonl", '{"text": "a"}\n{"text": null}\n', "line 2: 'text' is None"),
+        (
+            "a.jsonl",
+            '{"text": "a"}\n{"text": null}\n',
+            "line 2: the column 'text' contains None",
+        ),
         ("a.tsv", "Text\ttext \na\tb\n", "Name it: --text-column"),
-        ("a.txt", "a\nb".encode("utf-16-le"), "line 1 holds a NUL"),
+        ("a.txt", "a\nb".encode("utf-16-le"), "line 1 contains a NUL"),
         ("a.xlsx", "", "none of the files"),
     ],
 )
@@ -359,7 +363,7 @@ def test_no_rows_give_no_answers(preset, tmp_path):
 
 
 _LITERT_WORDS = (
-    "no LiteRT model that `export` wrote"
+    "not a LiteRT model that `export` wrote"
     if importlib.util.find_spec("ai_edge_litert")
     else 'pip install "keras-albert[litert]"'
 )

@@ -1,11 +1,7 @@
-import io
 import json
-import sys
 
 import pytest
-from rich.console import Console
 
-from keras_albert.commands.pretrain import progress_bar
 from keras_albert.pretraining import PretrainingData
 from keras_albert.pretraining.prepare.parts import PartPreparation
 from keras_albert_cli.run_command import run_command as main
@@ -76,12 +72,6 @@ def test_ctrl_c_within_a_worker_stops(text, tmp_path, tiny_proto, monkeypatch, c
     shown = capsys.readouterr().err.splitlines()
     assert shown[-1] == "keras-albert prepare: stopped"
     assert not [p for p in (tmp_path / "out").rglob("*") if p.is_file()]
-
-
-def test_the_progress_bar_shows_nothing_else():
-    before = sys.stdout, sys.stderr
-    with progress_bar(Console(file=io.StringIO(), force_terminal=True), quiet=False):
-        assert (sys.stdout, sys.stderr) == before
 
 
 @pytest.mark.parametrize("flags", [[], ["--quiet"]])

@@ -1,9 +1,7 @@
 """`keras-albert push` to a stand-in for the hub, and loading from there."""
 
 import re
-import shutil
 
-import keras_hub
 import numpy as np
 import pytest
 from huggingface_hub import ModelCard, constants
@@ -179,18 +177,3 @@ def test_only_a_model_with_a_card_is_pushed(hub, presets, tmp_path, capsys):
     assert push(presets / "moods", "hf://me/a", "--language", "en") == 1
     assert "change its metadata there, instead of" in capsys.readouterr().err
     assert "me/a" not in hub
-
-
-def test_keras_hub_pushes_a_preset_without_its_card(hub, presets, tmp_path):
-    """As the docs say: its first upload replaces the card, here as well."""
-    preset = tmp_path / "moods"
-    shutil.copytree(presets / "moods", preset)
-    keras_hub.upload_preset("hf://me/moods", str(preset))
-    text = (hub["me/moods"]["main"] / "README.md").read_text()
-    assert "A model of the authors." not in text
-    assert not (preset / "README.md").exists()
-    here, there = (
-        AlbertClassifier.from_preset(each).predict(["lamps go", "bread"], verbose=0)
-        for each in (preset, "hf://me/moods")
-    )
-    np.testing.assert_array_equal(there, here)

@@ -6,7 +6,6 @@ import pytest
 from huggingface_hub import ModelCard
 
 from keras_albert.commands.tasks import TASKS
-from tests.commands.finetune_runs import training_file
 
 WORDS = [["Ada", "lives", "in", "Oslo"], ["Oslo", "knows", "Ada"]] * 4
 TAGS = [["B-person", "O", "O", "B-place"], ["B-place", "O", "B-person"]] * 4
@@ -92,15 +91,6 @@ def test_from_a_file_to_a_preset(run, tmp_path, kind):
     assert metadata.eval_results
     # The code in the model card works.
     assert eval(TASKS[kind].row.use, {"model": loaded}) is not None  # noqa: S307
-
-
-def test_choices_in_columns_of_a_table(run, tmp_path):
-    path = tmp_path / "a.tsv"
-    rows = ["question\tA\tB\tanswer", *["who ran?\ta fox\ta dog\tB"] * 4]
-    path.write_text("\n".join(rows))
-    train = training_file(path)
-    flags = ("--train", train, "--dev", path, "--output", tmp_path / "run")
-    run("multiple-choice", *flags, "--epochs", 1)
 
 
 @pytest.mark.parametrize("highest", [0.8, 10.0])

@@ -1,7 +1,6 @@
 """Pages, charts and JSON files have the same figures."""
 
 import re
-import sys
 from pathlib import Path
 
 import figures
@@ -42,11 +41,6 @@ def test_each_score_says_where_it_comes_from():
         assert score["version"]
         assert score["machine"]
         assert (score["deviation"] is None) == (score["seeds"] < 3)
-
-
-def test_there_is_one_score_for_a_model_and_a_measure():
-    places = [(score["model"], score["measure"]) for score in MODELS["scores"]]
-    assert len(set(places)) == len(places)
 
 
 def test_sentences_cite_the_scores_of_the_file():
@@ -109,19 +103,3 @@ def test_charts_are_drawn_from_the_files(tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == {
         f"{name}-{mode}.svg" for name in figures.CHARTS for mode in figures.THEMES
     }
-
-
-def test_a_card_without_the_metric_is_an_error():
-    with pytest.raises(ValueError, match="has 0 values of 'none'"):
-        figures.card_value("albert_small_en_uncased_sst2", "none")
-
-
-def test_other_figures_are_found(monkeypatch):
-    monkeypatch.setattr(sys, "argv", ["figures.py", "--check"])
-    figures.main()
-    changed = {**SPEED, "peers": SPEED["peers"] | {"keras_hub": "Other"}}
-    monkeypatch.setattr(
-        figures, "read", lambda name: changed if name == "speed" else MODELS
-    )
-    with pytest.raises(SystemExit, match=r"speed\.md has other figures"):
-        figures.main()

@@ -76,16 +76,6 @@ def test_parameters_are_counted_right(picture, groups):
     assert num_parameters(shared) == counted + (groups - 1) * block
 
 
-def test_bert_is_that_of_keras_hub(picture):
-    import keras_hub
-
-    bert = keras_hub.models.BertBackbone(
-        **{name: size for name, size in SIZES.items() if name != "embedding_dim"},
-        max_sequence_length=512,
-    )
-    assert num_parameters(bert) == picture.count_parameters(**SIZES, is_bert=True)
-
-
 def test_the_picture_is_drawn_from_the_code():
     program = ROOT / "docs" / "parameters_picture.py"
     finished = subprocess.run(

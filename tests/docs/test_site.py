@@ -6,9 +6,8 @@ import pkgutil
 
 import check_links
 import layers_picture
-import pytest
 import versions
-from extensions import docstrings, reference
+from extensions import reference
 
 import keras_albert
 
@@ -42,39 +41,6 @@ def test_members_are_those_of_this_package():
         "num_classes"
     }
     assert "summary" not in found
-
-
-def test_pages_are_written_once(tmp_path):
-    reference.write_pages(tmp_path)
-    path = tmp_path / "keras_albert.AlbertClassifier.rst"
-    first = path.stat().st_mtime_ns
-    (tmp_path / "old.rst").write_text("")
-    reference.write_pages(tmp_path)
-    assert path.stat().st_mtime_ns == first
-    assert not (tmp_path / "old.rst").exists()
-    assert "Also: ``keras_albert.AlbertTextClassifier``" in path.read_text()
-
-
-@pytest.mark.parametrize(
-    ("markdown", "expected"),
-    [
-        ("Take `x` or ``y``.", "Take ``x`` or ``y``."),
-        ("A `name of\n    two`.", "A ``name of two``."),
-        ("See [Lan\net al.](https://a.b/c).", "See `Lan et al. <https://a.b/c>`__."),
-        (">>> f('`x`')\n`x`\n\n`x`", ">>> f('`x`')\n`x`\n\n``x``"),
-        ("```python\nx\n```", ".. code-block:: python\n\n   x\n"),
-        ("Source: [A](b), 3.", "**Source:** `A <b>`__, 3."),
-    ],
-)
-def test_docstrings_become_restructured_text(markdown, expected):
-    assert docstrings.to_restructured_text(markdown) == expected
-
-
-def test_what_is_returned_is_a_field():
-    text = "Do.\n\nReturns:\n    A dict: many\n    of them.\n\nRaises:\n    E: x"
-    assert docstrings.returns_as_fields(text) == (
-        "Do.\n\n\n:returns: A dict: many\n    of them.\n\nRaises:\n    E: x"
-    )
 
 
 def test_the_picture_shows_the_layers_that_are_checked():

@@ -1,7 +1,6 @@
 """The tutorials have Keras' format, so that keras.io can take each file unchanged."""
 
 import ast
-import itertools
 import re
 from pathlib import Path
 
@@ -10,11 +9,8 @@ import tutobook
 
 TUTORIALS = sorted((Path(__file__).parents[2] / "docs" / "tutorials").glob("*.py"))
 
-# Variables of Keras.
-OTHER_VARIABLES = {"KERAS_BACKEND"}
 # Keras counts lines that are neither blank nor a comment, Markdown included in neither.
 MAX_LINES_OF_CODE = 400
-MAX_TEXT_WIDTH = 88
 
 
 @pytest.fixture(params=TUTORIALS, ids=lambda path: path.stem)
@@ -72,58 +68,6 @@ def test_sections(text):
     assert not [line for line in headings if line.startswith("# ")]
 
 
-def test_advice(text):
-    """A result beside a baseline, what the full size needs, and what to try next."""
-    words = "\n".join(prose(text))
-    assert "baseline" in words
-    assert re.search(r"\bfull size\b|\bfull-size\b", words)
-    assert "\nWhat to try next:\n\n- " in words.partition("## Conclusion")[2]
-    assert "pip install" in words.partition("## Setup")[2].partition("\n## ")[0]
-
-
-def test_variables_are_described(text):
-    """Those of other data, here and in the list of all tutorials."""
-    names = set(re.findall(r'environ\.get\("((?!XLA_)\w+)"', text))
-    assert not {name for name in names if not name.startswith("TUTORIAL_")}
-    index = (TUTORIALS[0].parent / "index.md").read_text(encoding="utf-8")
-    assert not {name for name in names if f"`{name}`" not in index}
-    words = "\n".join(prose(text))
-    # The data of the repository need no explanation.
-    assert not {name for name in names - {"TUTORIAL_DATA"} if f"`{name}" not in words}
-    # Nor is a variable named that none reads.
-    assert set(re.findall(r"\b[A-Z]+_[A-Z_]+(?==|`)", words)) <= names | OTHER_VARIABLES
-
-
-def test_no_variable_of_the_list_is_unknown():
-    assert len(TUTORIALS) >= 14
-    index = (TUTORIALS[0].parent / "index.md").read_text(encoding="utf-8")
-    code = "".join(path.read_text(encoding="utf-8") for path in TUTORIALS)
-    listed = set(re.findall(r"`(TUTORIAL_\w+)`", index))
-    assert "TUTORIAL_MESSAGES" in listed
-    assert not {name for name in listed if f'environ.get("{name}"' not in code}
-
-
-def test_text(text):
-    assert text.endswith("\n")
-    assert "\t" not in text
-    assert not [line for line in text.splitlines() if line != line.rstrip()]
-    lines = prose(text)
-    long = [line for line in lines if len(line) > MAX_TEXT_WIDTH]
-    # A link is not broken, and a table's row cannot be.
-    assert not [line for line in long if "](" not in line and line[0] != "|"]
-    # keras.io renders no formulas.
-    assert "$" not in re.sub(r"`[^`]*`", "", "\n".join(lines))
-
-
-def test_lists_follow_a_blank_line(text):
-    is_item = re.compile(r"\s*(-|\*|\d+\.) ").match
-    lines = ["", *prose(text)]
-    for before, line in itertools.pairwise(lines):
-        if is_item(line) and not is_item(before):
-            # Or the item before goes on.
-            assert not before.strip() or before.startswith("  "), line
-
-
 def test_links(text):
     assert "arxiv.org/pdf/" not in text
     assert "](http://" not in text
@@ -133,10 +77,3 @@ def test_links(text):
             assert (TUTORIALS[0].parent / name).is_file(), line
         # The text of a link and its address are on one line.
         assert not re.match(r"[^\[]*\]\(", line), line
-
-
-def test_data_that_are_missing_are_explained(text):
-    _, found, after = text.partition("\ndata_path = ")
-    if found:
-        assert "\nif not data_path.is_dir():\n    print(" in after[:250]
-        assert "set TUTORIAL_DATA" in after[:250]

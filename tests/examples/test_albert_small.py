@@ -11,9 +11,16 @@ from keras_albert import (
     AlbertQuestionAnswerer,
     AlbertTokenClassifier,
 )
-from tests.examples.test_cloze_questions import TEXT
 from tests.examples.test_examples import EXAMPLES, run
 from tests.foreign_models import save_transformers
+
+# Questions are made of its dates, names and numbers.
+TEXT = (
+    "The bridge over the river was opened in 1932 by the mayor, Anna Keller. It has "
+    "eight lanes, and the tower of the old station is near its northern end. In May "
+    "1957 a storm damaged two of the pillars, and ships from Hamburg could not pass "
+    "for a week. Since then, the city of Norden has paid for a guard."
+)
 
 pytestmark = pytest.mark.skipif(
     keras.config.backend() != "torch", reason="one backend is enough for an example"

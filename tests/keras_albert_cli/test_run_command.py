@@ -72,12 +72,6 @@ def test_a_number_out_of_range_is_refused_by_its_option(option, capsys):
         assert f"Received: {value}" in error
 
 
-def test_a_size_of_the_vocabulary_is_one(capsys):
-    with pytest.raises(SystemExit, match="2"):
-        run_command(["prepare", "a", "--output", "b", "--vocabulary-size=-1"])
-    assert "argument --vocabulary-size: must be a whole" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize("handle", ["me/model", "hf://model", "hf://me/model@v1"])
 def test_a_handle_to_push_to_names_a_user_and_a_model(handle, capsys):
     with pytest.raises(SystemExit, match="2"):

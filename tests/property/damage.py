@@ -29,20 +29,13 @@ _LIES = (
 
 @dataclass
 class Damage:
-    """What was done to a directory, and what it may have changed.
-
-    Attributes:
-        steps: What was done.
-        weights: Whether other numbers may have come into the weights without anything
-            that could tell.
-        vocabulary: Whether the vocabulary was hit.
-        unfit: Whether the tensors are no longer those of the config, which has to be
-            refused.
-    """
+    """What was done to a directory, and what it may have changed."""
 
     steps: list = field(default_factory=list)
+    # Whether weights may have changed without anything that could tell.
     weights: bool = False
     vocabulary: bool = False
+    # Whether the tensors no longer fit the config, which has to be refused.
     unfit: bool = False
 
 

@@ -11,7 +11,8 @@ _WORDS = (
     *("the", "The", "river", "CAFÉ", "naïve", "e\u0301t", "in", "2011,", "12", "1,000"),
     *("'", '"', "``", "''", "-", ".", "…", "ﬁ", "½", "ﷺ", "ß", "Σ", "İ", "ǆ", "\ufb03"),
     *("[MASK]", "[CLS]", "[SEP]", "<pad>", "<unk>", "<s>"),
-    *("\u2581", "\ufffd", "\ufffe"),
+    # Names of pieces that only graphs have, and characters that become others.
+    *("\u2581", "\ufffd", "\ufffe", "<0x41>", "<0xE6>", "か\u3099", "\u1100\u1161"),
 )
 _CATEGORIES = (
     *(["Mn"], ["Mc", "Me"], ["Cc"], ["Cf"], ["Zs", "Zl", "Zp"], ["Co"], ["Cn"]),

@@ -39,6 +39,11 @@ def make_tokenizer(kind, tiny_proto):
         return AlbertTokenizer(tiny_proto)
     if kind == "built-in":
         return AlbertTokenizer.from_preset("albert_tiny_en_uncased")
+    if kind == "no prefix":
+        # A text may begin with an unknown character.
+        model = parse_vocabulary(AlbertTokenizer(tiny_proto).proto)
+        model.normalizer_spec.add_dummy_prefix = False
+        return AlbertTokenizer(model.SerializeToString(), text_rules="keep")
     return AlbertTokenizer(word_proto())
 
 
@@ -47,7 +52,7 @@ def tokenizer(request, tiny_proto):
     return make_tokenizer(request.param, tiny_proto)
 
 
-@pytest.fixture(scope="module", params=["tiny", "built-in", "word piece"])
+@pytest.fixture(scope="module", params=["tiny", "no prefix", "built-in", "word piece"])
 def any_tokenizer(request, tiny_proto):
     return make_tokenizer(request.param, tiny_proto)
 
@@ -235,6 +240,20 @@ def test_python_graph_and_onnx(any_tokenizer, programs, figures, tmp_path):
             for column, rows in zip(inputs, ids, strict=True):
                 assert answers[f"{name}/{column}"] == [len(row) for row in rows]
         check_batches(ids, answers, preprocessors)
+
+
+def test_long_runs_of_unknown_characters(tokenizer, programs, tmp_path):
+    """They take linear time."""
+    texts = ["the " + "漢字" * 50_000 + " the", "字" * 90_000, "\ue000"]
+    in_graph = tf.function(tokenizer.tokenize_rows)
+    for rows in (texts, ["\0" * 200_000 + "the"]):
+        assert in_graph(tf.constant(rows)).to_list() == tokenizer.tokenize(rows)
+    preprocessor = AlbertClassifierPreprocessor(tokenizer, sequence_length=LENGTH)
+    write_onnx({"any": preprocessor}, tmp_path / "model.onnx")
+    inputs = {"first": texts, "second": texts}
+    answers = programs("onnx_program").ask([str(tmp_path / "model.onnx"), inputs])
+    flat = [token_id for row in tokenizer.tokenize(texts) for token_id in row]
+    assert answers["any/ids"] == flat * 2
 
 
 def sorts_marks(text):

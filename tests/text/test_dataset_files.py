@@ -44,7 +44,7 @@ def test_both_versions_are_read(tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("{", "no JSON in UTF-8"),
+        ("{", "not JSON in UTF-8"),
         ([], "has nothing as 'data'"),
         ({"data": {}}, "has {} as 'data', and SQuAD's form has a list"),
         ({"data": []}, "contains no questions"),
@@ -69,7 +69,7 @@ def test_errors_name_the_place_in_the_file(tmp_path, content, message):
 def test_invalid_utf8_raises(tmp_path):
     path = tmp_path / "squad.json"
     path.write_bytes(b'{"data": "\xff"}')
-    with pytest.raises(ValueError, match="no JSON in UTF-8"):
+    with pytest.raises(ValueError, match="not JSON in UTF-8"):
         read_squad(path)
 
 

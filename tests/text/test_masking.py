@@ -169,17 +169,6 @@ def test_ngram_probabilities_are_proportional_to_1_over_n(tokenizer, rows):
     np.testing.assert_allclose(shares, np.array([6, 3, 2]) / 11, atol=0.015)
 
 
-def test_single_words(tokenizer, rows):
-    masking = WholeWordMasking(
-        tokenizer, MaskingRates(mask_selection_rate=0.02, max_ngram=1)
-    )
-    masked = masking(rows, np.random.default_rng(2))
-    starts, hit = masked_words(masking, rows, masked)
-    words = hit[starts]
-    touching = (words[1:] & words[:-1]).sum() / words.sum()
-    assert touching < 0.04
-
-
 texts = st.lists(st.lists(st.integers(1, 129), max_size=20), min_size=1, max_size=4)
 
 

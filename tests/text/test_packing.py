@@ -71,16 +71,6 @@ def test_packs_like_a_naive_implementation(rows, max_length, extra, truncate):
         assert packed[name].dtype == np.int32
 
 
-def test_indices_may_repeat_or_omit_rows():
-    encoded = encode([([5],), ([6, 7],), ([8],)], 8, "round_robin")
-    packed = encoded.pack(np.array([1, 1, 0]), 5)
-    assert packed["token_ids"].tolist() == [
-        [2, 6, 7, 3, 0],
-        [2, 6, 7, 3, 0],
-        [2, 5, 3, 0, 0],
-    ]
-
-
 @pytest.mark.parametrize("columns", [1, 2])
 def test_empty_batch(columns):
     empty = (TokenRows.from_lists([]),) * columns

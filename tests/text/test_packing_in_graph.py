@@ -63,15 +63,6 @@ def test_graph_packs_like_python(rows, truncate, pad_to):
         assert packed[name].dtype == tf.int32
 
 
-@pytest.mark.parametrize(
-    ("pad_to", "width"), [(None, 1), (MAX_LENGTH, MAX_LENGTH), (BUCKETS, BUCKETS[0])]
-)
-def test_empty_batch_keeps_its_rank(pad_to, width):
-    empty = tf.ragged.constant([], tf.int32, ragged_rank=1)
-    packed = PACKERS[1, "round_robin", pad_to]((empty,))
-    assert {tuple(rows.shape) for rows in packed.values()} == {(0, width)}
-
-
 def test_graph_has_static_length():
     packer = PACKERS[2, "waterfall", MAX_LENGTH].get_concrete_function()
     shapes = {tuple(shape) for shape in packer.output_shapes.values()}

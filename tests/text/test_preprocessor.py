@@ -87,3 +87,38 @@ def test_a_preset_has_the_options(task, tokenizer, tmp_path):
     assert copy.get_config() | {"tokenizer": 0} == config | {"tokenizer": 0}
     assert copy.tokenizer.proto == tokenizer.proto
     assert cls.from_preset(tmp_path, sequence_length=33).sequence_length == 33
+
+
+@pytest.mark.parametrize(
+    ("task", "arguments", "message"),
+    [
+        ("Classifier", {"sequence_length": 4}, "`sequence_length` must be at least 5"),
+        ("Classifier", {"sequence_length": "8"}, "a whole number. .*length='8'"),
+        ("Classifier", {"sequence_length": 8.5}, "a whole number. .*length=8.5"),
+        ("Classifier", {"max_sequence_length": 0}, "`max_sequence_length` must be at"),
+        ("Classifier", {"truncate": "middle"}, "Received: truncate='middle'"),
+        ("Classifier", {"length_buckets": [0, 8]}, r"length_buckets=\[0, 8\]"),
+        ("Classifier", {"length_buckets": [8.5]}, r"length_buckets=\[8.5\]"),
+        ("Classifier", {"length_buckets": 16}, "length_buckets=16. For one length"),
+        ("MaskedLM", {"mask_selection_rate": 1.2}, "mask_selection_rate=1.2"),
+        ("MaskedLM", {"mask_selection_rate": None}, "mask_selection_rate=None"),
+        ("MaskedLM", {"random_token_rate": "0.1"}, "random_token_rate='0.1'"),
+        ("MaskedLM", {"mask_selection_length": 2.5}, "mask_selection_length=2.5"),
+        (
+            *("MaskedLM", {"mask_selection_length": 9, "max_sequence_length": 8}),
+            "`mask_selection_length` is at most 8",
+        ),
+        ("MaskedLM", {"max_ngram": 0}, "max_ngram=0"),
+        ("MaskedLM", {"seed": -1}, "seed=-1"),
+        ("MultipleChoice", {"max_qa_length": 0}, "Received: max_qa_length=0"),
+        ("QuestionAnswerer", {"doc_stride": 0}, "doc_stride"),
+        ("QuestionAnswerer", {"max_query_length": 0}, "max_query_length"),
+        ("QuestionAnswerer", {"misaligned": "ignore"}, "misaligned"),
+        ("TokenClassifier", {"stride": 0}, "`stride` is .* from 1 to 510.* stride=0"),
+        ("TokenClassifier", {"stride": 7, "max_sequence_length": 8}, "from 1 to 6"),
+    ],
+)
+def test_invalid_arguments_raise(task, tokenizer, arguments, message):
+    cls = getattr(keras_albert, f"Albert{task}Preprocessor")
+    with pytest.raises((ValueError, TypeError), match=message):
+        cls(tokenizer, **arguments)

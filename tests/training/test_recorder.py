@@ -4,8 +4,8 @@ import keras
 import numpy as np
 import pytest
 
+from keras_albert.training.devices import OneDevice
 from keras_albert.training.recorder import (
-    OneDevice,
     StopSignals,
     TrainingRecorder,
     resumable_fit,

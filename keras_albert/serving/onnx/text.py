@@ -312,7 +312,7 @@ class OnnxWordPiece:
         known = [self.vocabulary.ids[token] for token in self._never_split]
         own = self._look_up(parts, self._never_split, known, -1)
         # A word that is too long is one piece.
-        one = self.builder.string("a" * (word_piece.LONGEST_WORD + 1))
+        one = self.builder.string("a" * (word_piece.MAX_WORD_LENGTH + 1))
         parts = op.Where(op.GreaterOrEqual(own, 0), one, parts)
         ids, starts, stops, part = self._pieces(parts)
         first, own = op.Gather(begins, part), op.Gather(own, part)
@@ -397,7 +397,7 @@ class OnnxWordPiece:
             vocab=json.dumps(self.vocabulary.ids),
             suffix_indicator=word_piece.CONTINUES,
             unknown_token=self.unknown,
-            max_input_chars_per_word=word_piece.LONGEST_WORD,
+            max_input_chars_per_word=word_piece.MAX_WORD_LENGTH,
             _outputs=4,
         )
         tokens = builder.typed(tokens, "string")

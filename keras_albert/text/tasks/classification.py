@@ -65,7 +65,10 @@ class AlbertClassifierPreprocessor(
     ) -> None:
         check_truncation(truncate)
         super().__init__(
-            *(tokenizer, sequence_length, max_sequence_length, length_buckets),
+            tokenizer,
+            sequence_length,
+            max_sequence_length,
+            length_buckets,
             pack_sequences=pack_sequences,
             truncate=truncate,
             **kwargs,

@@ -1,7 +1,7 @@
 """Preprocessors of masked language modeling and pretraining, and their examples."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Self, TypeAlias
+from typing import Any, NamedTuple
 
 import keras
 import keras_hub
@@ -10,10 +10,17 @@ import numpy as np
 from keras_albert.text.masking import MaskingRates, WholeWordMasking
 from keras_albert.text.packing import EncodedTexts, Examples, check_truncation
 from keras_albert.text.preprocessor import AlbertPreprocessor
-from keras_albert.text.random_rows import Draws, number_in_row, uniform
+from keras_albert.text.random_rows import (
+    Draws,
+    RowSeeds,
+    UInt64Array,
+    hashed,
+    number_in_row,
+    uniform,
+)
 from keras_albert.text.reading import MAX_COLUMNS, text_columns
 from keras_albert.text.tokenizer.albert_tokenizer import AlbertTokenizer
-from keras_albert.text.tokenizer.token_rows import TokenRows
+from keras_albert.text.tokenizer.token_rows import TokenRows, ragged_range
 from keras_albert.types import (
     Batch,
     FloatArray,
@@ -26,61 +33,15 @@ from keras_albert.types import (
 )
 
 
-class BatchSeeds:
-    """One generator per batch, by the seed, its first row, and that row's visits."""
-
-    # Like `TextSeeds`, it splits the rows of a batch into parts, each with its random
-    # generator; those of an epoch are the same each time for a batch.
-
-    def __init__(
-        self, entropy: list[int], num_rows: int, epoch: int | None = None
-    ) -> None:
-        self._entropy = entropy
-        self._visits = np.full(num_rows, epoch or 0, np.int64)
-        self._is_counting = epoch is None
-
-    def parts(self, rows: Int64Array) -> list[tuple[Int64Array, np.random.Generator]]:
-        """Return the batch as one part, and count the visit."""
-        # No two batches of an epoch begin with the same row.
-        place = [int(rows[0]), int(self._visits[rows[0]])] if len(rows) else []
-        if self._is_counting:
-            self._visits[rows] += 1
-        return [(rows, np.random.default_rng([*self._entropy, *place]))]
-
-    def of_epoch(self, epoch: int) -> Self:
-        """Return the seeds of one epoch."""
-        return type(self)(self._entropy, len(self._visits), epoch)
-
-
-class TextSeeds:
-    """One generator per row, which depends on the seed and the row's text alone."""
-
-    def __init__(self, seed: int, columns: tuple[TokenRows, ...]) -> None:
-        # Reduces an int of any size to one 32-bit word.
-        self._seed = np.random.SeedSequence(seed).generate_state(1)
-        self._columns = columns
-        self._starts = tuple(column.starts for column in columns)
-
-    def parts(self, rows: Int64Array) -> list[tuple[Int64Array, np.random.Generator]]:
-        """Split a batch into its rows."""
-        if not len(rows):
-            return [(rows, np.random.default_rng(self._seed))]
-        return [(rows[i : i + 1], self._generator(row)) for i, row in enumerate(rows)]
-
-    def of_epoch(self, epoch: int) -> Self:
-        """Return the same seeds, since epochs do not differ."""
-        return self
-
-    def _generator(self, row: int) -> np.random.Generator:
-        # Each text is preceded by its length, so that different pairs differ.
-        entropy: list[Any] = [self._seed]
-        for column, starts in zip(self._columns, self._starts, strict=True):
-            start, length = starts[row], column.lengths[row]
-            entropy += [[length], column.values[start : start + length]]
-        return np.random.default_rng(np.concatenate(entropy).astype(np.uint32))
-
-
-Seeds: TypeAlias = BatchSeeds | TextSeeds
+def text_keys(seed: int, columns: tuple[TokenRows, ...]) -> UInt64Array:
+    """Return a key for each row, by the seed and the row's tokens alone."""
+    numbers: list[Any] = []
+    for column in columns:
+        places = ragged_range(np.zeros_like(column.lengths), column.lengths)
+        sums = np.append(np.uint64(0), np.cumsum(hashed(column.values, places)))
+        begins = column.starts
+        numbers += [column.lengths, sums[begins + column.lengths] - sums[begins]]
+    return hashed(seed, *numbers)
 
 
 class MaskedTexts:
@@ -90,7 +51,7 @@ class MaskedTexts:
         self,
         texts: EncodedTexts,
         masking: WholeWordMasking,
-        seeds: Seeds,
+        seeds: RowSeeds,
         sample_weight: FloatArray | None = None,
     ) -> None:
         self.texts = texts
@@ -104,17 +65,8 @@ class MaskedTexts:
 
     def pack(self, rows: Int64Array, length: int) -> Batch:
         """Pack and mask some rows; see `Examples`."""
-        parts = [self._draw(p, length, rng) for p, rng in self.seeds.parts(rows)]
-        if len(parts) == 1:
-            return parts[0]
-        joined: Batch = keras.tree.map_structure(
-            lambda *arrays: np.concatenate(arrays), *parts
-        )
-        return joined
-
-    def _draw(self, rows: Int64Array, length: int, rng: np.random.Generator) -> Batch:
         packed = self.texts.pack(rows, length)
-        masked = self.masking(packed["token_ids"], rng)
+        masked = self.masking(packed["token_ids"], self.seeds.draws(rows))
         x = packed | {"token_ids": masked.token_ids, "mask_positions": masked.positions}
         weights = masked.weights
         if self.sample_weight is not None:
@@ -158,14 +110,16 @@ class SegmentPairs(MaskedTexts):
         texts: EncodedTexts,
         swapped: EncodedTexts,
         masking: WholeWordMasking,
-        seeds: Seeds,
+        seeds: RowSeeds,
         sample_weight: FloatArray | None = None,
     ) -> None:
         super().__init__(texts, masking, seeds, sample_weight)
         self.swapped = swapped
 
-    def _draw(self, rows: Int64Array, length: int, rng: np.random.Generator) -> Batch:
-        drawn = draw_pairs(self.texts, self.swapped, self.masking, rng, rows, length)
+    def pack(self, rows: Int64Array, length: int) -> Batch:
+        """Pack, swap and mask some pairs; see `Examples`."""
+        draws = self.seeds.draws(rows)
+        drawn = draw_pairs(self.texts, self.swapped, self.masking, draws, rows, length)
         y = {"masked_lm": drawn.labels, "sentence_order": drawn.changed}
         weight = np.ones(len(rows), np.float32)
         if self.sample_weight is not None:
@@ -207,7 +161,7 @@ class WrittenMasks:
         return (x | {"mask_positions": positions},)
 
 
-def tokenize_masks(tokenizer: Any, texts: Sequence[str]) -> TokenRows:
+def tokenize_masks(tokenizer: AlbertTokenizer, texts: Sequence[str]) -> TokenRows:
     """Tokenize texts with masks; "[MASK]." is `[MASK]` and ".", as "word." is."""
     mask = tokenizer.mask_token
     parts = [text.split(mask) for text in texts]
@@ -227,7 +181,7 @@ def tokenize_masks(tokenizer: Any, texts: Sequence[str]) -> TokenRows:
     return TokenRows.from_arrays(rows)
 
 
-def _without_space(tokenizer: Any, text: str, ids: IntArray) -> IntArray:
+def _without_space(tokenizer: AlbertTokenizer, text: str, ids: IntArray) -> IntArray:
     """Remove the space before a text, unless it begins with one."""
     if not len(ids) or text[0].isspace():
         return ids
@@ -235,9 +189,28 @@ def _without_space(tokenizer: Any, text: str, ids: IntArray) -> IntArray:
     return np.concatenate([inner[inner >= 0], ids[1:]])
 
 
-class MaskingPreprocessor(AlbertPreprocessor):
-    """The part of a preprocessor that masks tokens; see `_mask_examples`."""
+_MASKING_ARGUMENTS = """\
+    truncate: string. `"round_robin"` or `"waterfall"`. Defaults to
+        `"round_robin"`.
+    mask_selection_rate: float. The fraction of a row's tokens to predict; 0 masks
+        nothing. Defaults to `0.15`.
+    mask_selection_length: int or `None`. The number of predictions per row.
+        Defaults to `None`, the rate times the padded length plus `max_ngram`.
+    mask_token_rate: float. The fraction of selected tokens that are replaced by
+        `[MASK]`. Defaults to `0.8`.
+    random_token_rate: float. The fraction of selected tokens that are replaced by
+        a random token; the others are unchanged. Defaults to `0.1`.
+    max_ngram: int. The maximum number of consecutive words that are masked
+        together. Defaults to `3`.
+    seed: int or `None`. Makes masks and swaps reproducible. Defaults to `None`, which
+        uses `keras.utils.set_random_seed`.
+"""
 
+
+class MaskingPreprocessor(AlbertPreprocessor):
+    """Base class of preprocessors that mask tokens; see `_mask_examples`."""
+
+    _shared_arguments = AlbertPreprocessor._shared_arguments + _MASKING_ARGUMENTS
     truncate: Truncation
 
     def __init__(
@@ -261,7 +234,10 @@ class MaskingPreprocessor(AlbertPreprocessor):
             msg = f"`seed` is a number from 0 on, or None. Received: seed={seed}"
             raise ValueError(msg)
         super().__init__(
-            *(tokenizer, sequence_length, max_sequence_length, length_buckets),
+            tokenizer,
+            sequence_length,
+            max_sequence_length,
+            length_buckets,
             pack_sequences=pack_sequences,
             **kwargs,
         )
@@ -326,23 +302,25 @@ class MaskingPreprocessor(AlbertPreprocessor):
             mask_id = self.tokenizer.mask_token_id
             return WrittenMasks(self._texts(rows), mask_id), batched
         rows = self.tokenize_columns(columns)
-        seeds: Seeds
         if mode == "evaluation":
-            seeds = TextSeeds(self.seed or 0, rows)
+            seeds = RowSeeds(text_keys(self.seed or 0, rows), are_fixed=True)
         else:
             self._calls += 1
             # `keras.utils.set_random_seed` sets NumPy's global generator.
             seed = np.random.randint(2**31) if self.seed is None else self.seed
-            seeds = BatchSeeds([seed, self._calls], len(rows[0]))
+            seeds = RowSeeds(hashed(seed, self._calls, np.arange(len(rows[0]))))
         return self._mask_examples(rows, seeds, sample_weight), batched
 
     def _mask_examples(
-        self, columns: Any, seeds: Seeds, sample_weight: FloatArray | None
+        self,
+        columns: tuple[TokenRows, ...],
+        seeds: RowSeeds,
+        sample_weight: FloatArray | None,
     ) -> Examples:
         """Create the examples from tokenized columns."""
         raise NotImplementedError
 
-    def _texts(self, columns: Any) -> EncodedTexts:
+    def _texts(self, columns: tuple[TokenRows, ...]) -> EncodedTexts:
         return EncodedTexts(columns, self.special_ids, self.max_length, self.truncate)
 
 
@@ -359,20 +337,6 @@ class AlbertMaskedLMPreprocessor(
 
     Args:
         {shared}
-        truncate: string. `"round_robin"` or `"waterfall"`. Defaults to
-            `"round_robin"`.
-        mask_selection_rate: float. The fraction of a row's tokens to predict; 0 masks
-            nothing. Defaults to `0.15`.
-        mask_selection_length: int or `None`. The number of predictions per row.
-            Defaults to `None`, the rate times the padded length plus `max_ngram`.
-        mask_token_rate: float. The fraction of selected tokens that are replaced by
-            `[MASK]`. Defaults to `0.8`.
-        random_token_rate: float. The fraction of selected tokens that are replaced by
-            a random token; the others are unchanged. Defaults to `0.1`.
-        max_ngram: int. The maximum number of consecutive words that are masked
-            together. Defaults to `3`.
-        seed: int or `None`. Makes the masks reproducible. Defaults to `None`, which
-            uses `keras.utils.set_random_seed`.
         **kwargs: `name`, as for any Keras layer.
 
     Raises:
@@ -388,7 +352,10 @@ class AlbertMaskedLMPreprocessor(
     """
 
     def _mask_examples(
-        self, columns: Any, seeds: Seeds, sample_weight: FloatArray | None
+        self,
+        columns: tuple[TokenRows, ...],
+        seeds: RowSeeds,
+        sample_weight: FloatArray | None,
     ) -> MaskedTexts:
         return MaskedTexts(self._texts(columns), self.masking, seeds, sample_weight)
 
@@ -409,7 +376,7 @@ def segment_pairs(x: Texts) -> tuple[tuple[Any, ...], bool]:
 class AlbertPretrainerPreprocessor(MaskingPreprocessor, keras_hub.models.Preprocessor):
     """Tokenize pairs of consecutive segments, swap half of them, and mask words.
 
-    Returns `(x, y, sample_weight)`: `x` is that of `AlbertMaskedLMPreprocessor`, `y`
+    Returns `(x, y, sample_weight)`: `x` is as in `AlbertMaskedLMPreprocessor`, `y`
     and `sample_weight` are dicts of `masked_lm` and `sentence_order`, whose target is
     0 for a pair in order and 1 for a swapped pair. Swaps and masks differ with each
     call and each epoch.
@@ -418,17 +385,6 @@ class AlbertPretrainerPreprocessor(MaskingPreprocessor, keras_hub.models.Preproc
 
     Args:
         {shared}
-        truncate: string. `"round_robin"` or `"waterfall"`. Defaults to
-            `"round_robin"`.
-        mask_selection_rate: float. See `AlbertMaskedLMPreprocessor`. Defaults to
-            `0.15`.
-        mask_selection_length: int or `None`. See `AlbertMaskedLMPreprocessor`.
-            Defaults to `None`.
-        mask_token_rate: float. See `AlbertMaskedLMPreprocessor`. Defaults to `0.8`.
-        random_token_rate: float. See `AlbertMaskedLMPreprocessor`. Defaults to `0.1`.
-        max_ngram: int. See `AlbertMaskedLMPreprocessor`. Defaults to `3`.
-        seed: int or `None`. Makes masks and swaps reproducible. Defaults to `None`,
-            which uses `keras.utils.set_random_seed`.
         **kwargs: `name`, as for any Keras layer.
 
     Raises:
@@ -448,7 +404,10 @@ class AlbertPretrainerPreprocessor(MaskingPreprocessor, keras_hub.models.Preproc
     read_input = staticmethod(segment_pairs)
 
     def _mask_examples(
-        self, columns: Any, seeds: Seeds, sample_weight: FloatArray | None
+        self,
+        columns: tuple[TokenRows, ...],
+        seeds: RowSeeds,
+        sample_weight: FloatArray | None,
     ) -> SegmentPairs:
         in_order, swapped = self._texts(columns), self._texts(columns[::-1])
         return SegmentPairs(in_order, swapped, self.masking, seeds, sample_weight)

@@ -10,33 +10,33 @@ import numpy as np
 
 from keras_albert.text.packing import EncodedTexts, LabelledTexts, SpecialIds
 from keras_albert.text.preprocessor import AlbertPreprocessor
-from keras_albert.text.reading import plain_column, to_text_rows
+from keras_albert.text.reading import (
+    dicts_as_tuples,
+    plain_column,
+    split_columns,
+    to_text_rows,
+)
 from keras_albert.text.tokenizer.albert_tokenizer import AlbertTokenizer
 from keras_albert.text.tokenizer.token_rows import TokenRows, ragged_range
 from keras_albert.types import Int64Array, IntArray, Lengths
 from keras_albert.utils.arguments import check_positive
 
-_KEYS = ("context", "question", "choices")
-
 
 def choice_columns(x: Any) -> tuple[tuple[list[Any], ...], bool]:
     """Read questions into columns; return also whether they were a batch."""
-    if isinstance(x, list):
-        x = _transpose(x)
-    elif isinstance(x, Mapping):
-        _check_keys(x, "`x`")
-        x = tuple(x[key] for key in _KEYS if x.get(key) is not None)
-    if not isinstance(x, tuple) or len(x) not in (2, 3):
+    x = dicts_as_tuples(x, ("question", "choices"), ("context",))
+    columns = x if isinstance(x, tuple) else split_columns(x)
+    if len(columns) not in (2, 3):
         kind = f"a tuple of {len(x)}" if isinstance(x, tuple) else type(x).__name__
         raise TypeError(
             "Pass (contexts, questions, choices), (questions, choices), or a list of "
-            f"dicts with {', '.join(_KEYS)}. Received: {kind}"
+            "such tuples, or of dicts with context, question, choices. Received: "
+            f"{kind}"
         )
-    *texts, choices = x
+    *texts, choices = columns
     names = ("contexts", "questions")[-len(texts) :]
     read = [to_text_rows(c, name=n) for c, n in zip(texts, names, strict=True)]
     batched = read[-1][1]
-    columns: tuple[list[Any], ...]
     columns = (*(rows for rows, _ in read), _read_choices(choices, batched))
     counts = [len(column) for column in columns]
     if len(set(counts)) > 1 or len({batch for _, batch in read}) > 1:
@@ -46,41 +46,6 @@ def choice_columns(x: Any) -> tuple[tuple[list[Any], ...], bool]:
             f"{', '.join(f'{count} {name}' for name, count in parts)}."
         )
     return columns, batched
-
-
-def _transpose(rows: list[Any]) -> tuple[list[Any], ...]:
-    if not rows:
-        return [], []
-    tuples: list[tuple[Any, ...]] = []
-    for number, row in enumerate(rows):
-        name = f"Row {number}"
-        if isinstance(row, Mapping):
-            _check_keys(row, name)
-            row = tuple(row[k] for k in _KEYS if row.get(k) is not None)  # noqa: PLW2901
-        elif not isinstance(row, tuple) or len(row) not in (2, 3):
-            raise TypeError(
-                f"{name} is {row!r:.80}. Pass a dict with {', '.join(_KEYS)}, or a "
-                "tuple (context, question, choices)."
-            )
-        tuples.append(row)
-    width = len(tuples[0])
-    for number, row in enumerate(tuples):
-        if len(row) != width:
-            has = {2: "no context", 3: "a context"}
-            raise ValueError(
-                f"Row {number} has {has[len(row)]}, and row 0 has {has[width]}. Give "
-                "all rows one, if only an empty text, or none."
-            )
-    return tuple([row[column] for row in tuples] for column in range(width))
-
-
-def _check_keys(row: Mapping[Any, Any], name: str) -> None:
-    missing = [key for key in _KEYS[1:] if row.get(key) is None]
-    if missing:
-        raise ValueError(
-            f"{name} has no {missing[0]!r}; it has {', '.join(map(repr, row))}. Each "
-            "question needs 'question' and 'choices', and may have a 'context'."
-        )
 
 
 def _read_choices(choices: Any, batched: bool) -> list[list[str]]:
@@ -298,7 +263,10 @@ class AlbertMultipleChoicePreprocessor(
     ) -> None:
         check_positive(max_qa_length=max_qa_length)
         super().__init__(
-            *(tokenizer, sequence_length, max_sequence_length, length_buckets),
+            tokenizer,
+            sequence_length,
+            max_sequence_length,
+            length_buckets,
             pack_sequences=pack_sequences,
             **kwargs,
         )

@@ -11,40 +11,23 @@ import numpy.typing as npt
 
 from keras_albert.text import packing
 from keras_albert.text.preprocessor import AlbertPreprocessor
-from keras_albert.text.reading import text_columns
+from keras_albert.text.reading import dicts_as_tuples, text_columns
 from keras_albert.text.tokenizer.albert_tokenizer import AlbertTokenizer
 from keras_albert.text.tokenizer.token_rows import TokenRows, ragged_range
 from keras_albert.types import Batch, Int64Array, Lengths
 from keras_albert.utils.arguments import check_at_most, check_positive
 
-_KEYS = ("question", "context")
-
 
 def question_contexts(x: Any) -> tuple[tuple[list[str], ...], bool]:
     """Read questions and contexts; return also whether they were a batch."""
-    if isinstance(x, Mapping):
-        _check_keys(x, "`x`")
-        x = tuple(x[key] for key in _KEYS)
-    elif isinstance(x, list) and (not x or any(isinstance(row, Mapping) for row in x)):
-        for row, example in enumerate(x):
-            _check_keys(example, f"Row {row} of `x`")
-        x = tuple([example[key] for example in x] for key in _KEYS)
-    columns, batched = text_columns(x)
-    if len(columns) != len(_KEYS):
+    columns, batched = text_columns(dicts_as_tuples(x, ("question", "context")))
+    if len(columns) != 2:
         raise ValueError(
             "Each question needs its context. Received one text for each example. Pass "
             "(questions, contexts), a list of pairs, or a list of dicts of `question` "
             "and `context`."
         )
     return columns, batched
-
-
-def _check_keys(example: Any, what: str) -> None:
-    is_dict = isinstance(example, Mapping)
-    if not is_dict or not set(_KEYS) <= set(example):
-        received = sorted(example) if is_dict else type(example).__name__
-        msg = f"{what} is no dict of `question` and `context`. Received: {received}"
-        raise ValueError(msg)
 
 
 # The correct answers to a question, each with its first character and its text; empty
@@ -399,7 +382,10 @@ class AlbertQuestionAnswererPreprocessor(
                 f"misaligned={misaligned!r}"
             )
         super().__init__(
-            *(tokenizer, sequence_length, max_sequence_length, length_buckets),
+            tokenizer,
+            sequence_length,
+            max_sequence_length,
+            length_buckets,
             pack_sequences=pack_sequences,
             **kwargs,
         )

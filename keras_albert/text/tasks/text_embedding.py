@@ -101,7 +101,10 @@ class AlbertTextEmbedderPreprocessor(
         **kwargs: Any,
     ) -> None:
         super().__init__(
-            *(tokenizer, sequence_length, max_sequence_length, length_buckets),
+            tokenizer,
+            sequence_length,
+            max_sequence_length,
+            length_buckets,
             pack_sequences=pack_sequences,
             **kwargs,
         )
@@ -145,7 +148,7 @@ class AlbertTextEmbedderPreprocessor(
         columns, batched = self.columns(x)
         if y is not None and len(columns) == 1:
             raise ValueError(
-                "A similarity is that of two texts, and `x` has one a row. Pass pairs "
+                "A similarity needs two texts, and `x` has one per row. Pass pairs "
                 "as one argument, `x=(first, second)`."
             )
         texts = SeparateTexts(

@@ -46,7 +46,7 @@ def word_columns(x: Any) -> tuple[tuple[list[Any], ...], bool]:
     if isinstance(x, tuple):
         if any(not isinstance(word, str | bytes) for word in x):
             raise TypeError(
-                "A tuple is the words of one text. Received a tuple that holds "
+                "A tuple is the words of one text. Received a tuple with "
                 f"{next(type(w).__name__ for w in x if not isinstance(w, str | bytes))}"
                 ". Pass many texts as a list."
             )
@@ -205,7 +205,7 @@ class TaggedDocuments:
     """Documents of words, as rows of pieces, with optional tags; see `Examples`."""
 
     # Of overlapping windows, the one with the most context trains and predicts a piece.
-    # `pieces` and `tags`, below 0 if ignored, are those of all words, concatenated.
+    # `pieces` and `tags`, below 0 if ignored, are concatenated over all words.
 
     def __init__(
         self,
@@ -338,7 +338,10 @@ class AlbertTokenClassifierPreprocessor(
         **kwargs: Any,
     ) -> None:
         super().__init__(
-            *(tokenizer, sequence_length, max_sequence_length, length_buckets),
+            tokenizer,
+            sequence_length,
+            max_sequence_length,
+            length_buckets,
             pack_sequences=pack_sequences,
             **kwargs,
         )
@@ -371,8 +374,14 @@ class AlbertTokenClassifierPreprocessor(
         (distinct,) = self.tokenize_columns([list(numbers)])
         weights = None if sample_weight is None else word_weights(sample_weight, words)
         documents = TaggedDocuments(
-            *(words, distinct.take(places), self.special_ids, self.max_length),
-            *(self.stride, self.label_all_pieces, tags, weights),
+            words,
+            distinct.take(places),
+            self.special_ids,
+            self.max_length,
+            self.stride,
+            self.label_all_pieces,
+            tags,
+            weights,
         )
         return documents, True
 

@@ -27,7 +27,7 @@ from keras_albert.utils.atomic_files import atomic_file
 from keras_albert.utils.environment import check_packages
 from keras_albert.utils.keras_internals import set_special_tokens
 
-# The special tokens by KerasHub's names, as those of transformers.
+# The special tokens by the names of transformers and of KerasHub.
 _SPECIAL_TOKENS = {role: role for role in ROLES}
 _SPECIAL_TOKENS |= {"start_token": "cls_token", "end_token": "sep_token"}
 
@@ -190,7 +190,7 @@ class AlbertTokenizer(PresetMixin, keras_hub.tokenizers.Tokenizer):
         return pieces[id]
 
     def token_to_id(self, token: str | bytes) -> int:
-        """Return the id of a piece, that of the unknown token if there is none.
+        """Return the id of a piece, or of the unknown token if there is none.
 
         Example:
             >>> from keras_albert import AlbertTokenizer

@@ -64,7 +64,7 @@ class GraphTokenizer(tf_text.SentencepieceTokenizer):
 # In place of a word that is too long; it is in no vocabulary.
 _TOO_LONG = "\0"
 
-_MOST_BYTES = 4 * word_piece.LONGEST_WORD
+_MAX_WORD_BYTES = 4 * word_piece.MAX_WORD_LENGTH
 
 
 class GraphWordPiece(tf.Module):
@@ -131,7 +131,7 @@ class GraphWordPiece(tf.Module):
         own = tf.reduce_max(own, axis=1)
         # One piece for each token; `_TOO_LONG` is one piece.
         ids, starts, ends, part = self._pieces(
-            tf.where(own >= 0, "a" * (word_piece.LONGEST_WORD + 1), parts.values)
+            tf.where(own >= 0, "a" * (word_piece.MAX_WORD_LENGTH + 1), parts.values)
         )
         is_own = tf.gather(own, part) >= 0
         ids = tf.where(is_own, tf.gather(own, part), ids)
@@ -181,7 +181,7 @@ class GraphWordPiece(tf.Module):
         )
         strings = tf.strings.unicode_encode(words, "UTF-8")
         sizes = words.row_lengths()
-        strings = tf.where(sizes > word_piece.LONGEST_WORD, _TOO_LONG, strings)
+        strings = tf.where(sizes > word_piece.MAX_WORD_LENGTH, _TOO_LONG, strings)
         model = np.frombuffer(_model(self._vocabulary.proto), "u1")
         splitter = tf_text.FastWordpieceTokenizer(
             model_buffer=tf.constant(model), token_out_type=tf.int32
@@ -221,7 +221,7 @@ def _model(proto: bytes) -> bytes:
     vocabulary: Any = open_vocabulary(proto)
     unknown = vocabulary.special_tokens["unk_token"]
     # The words are split already, and ids are not joined to texts.
-    how = (_MOST_BYTES, word_piece.CONTINUES, unknown, True, False)
+    how = (_MAX_WORD_BYTES, word_piece.CONTINUES, unknown, True, False)
     return bytes(tf_text.build_fast_wordpiece_model(list(vocabulary.pieces), *how))
 
 

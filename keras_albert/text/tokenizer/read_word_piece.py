@@ -7,10 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from keras_albert.text.tokenizer.sentencepiece_file import MOST_BYTES
+from keras_albert.text.tokenizer.sentencepiece_file import MAX_FILE_BYTES
 from keras_albert.text.tokenizer.word_piece import (
     CONTINUES,
-    LONGEST_WORD,
+    MAX_WORD_LENGTH,
     ROLES,
     WordPieceRules,
     auto_rules,
@@ -51,7 +51,7 @@ _SUPPORTED = {
     "do_word_tokenize": (True,),
 }
 _OWN = (
-    "Tokenize with the library of its origin, and pass ids; or train a vocabulary with "
+    "Tokenize with the original library, and pass ids; or train a vocabulary with "
     "`keras_albert.text.train_vocabulary`."
 )
 
@@ -65,7 +65,7 @@ def holds_word_piece(directory: str | os.PathLike[str]) -> bool:
     if not path.is_file():
         return False
     with reading(path):
-        model = parse_json(read_bytes(path, MOST_BYTES)).get("model")
+        model = parse_json(read_bytes(path, MAX_FILE_BYTES)).get("model")
         return isinstance(model, dict) and model.get("type") == "WordPiece"
 
 
@@ -93,7 +93,7 @@ def read_word_piece(directory: str | os.PathLike[str]) -> bytes:
     pieces = read_pieces(pieces_path) if pieces_path.is_file() else None
     if json_path.is_file():
         with reading(json_path):
-            content = read_bytes(json_path, MOST_BYTES)
+            content = read_bytes(json_path, MAX_FILE_BYTES)
             found, rules = _parse_tokenizer_json(content, str(json_path), tokens)
         _compare(rules, given | tokens, json_path, config_path)
         if pieces is not None:
@@ -130,7 +130,7 @@ def read_word_piece_file(path: str | os.PathLike[str]) -> tuple[list[str], Any]:
     """Read a `vocab.txt`, which has no rules, or a `tokenizer.json`."""
     if os.fspath(path).endswith(".json"):
         with reading(path):
-            content = read_bytes(path, MOST_BYTES)
+            content = read_bytes(path, MAX_FILE_BYTES)
             return _parse_tokenizer_json(content, os.fspath(path), {})
     return read_pieces(path), None
 
@@ -149,7 +149,7 @@ def read_word_piece_bytes(content: bytes) -> tuple[Sequence[str], WordPieceRules
 def read_pieces(path: str | os.PathLike[str]) -> list[str]:
     """Read the lines of a `vocab.txt`."""
     with reading(path):
-        return split_pieces(read_bytes(path, MOST_BYTES))
+        return split_pieces(read_bytes(path, MAX_FILE_BYTES))
 
 
 def split_pieces(content: bytes) -> list[str]:
@@ -203,7 +203,7 @@ def _parse_tokenizer_json(
         )
     for part, setting, expected in (
         (model, "continuing_subword_prefix", CONTINUES),
-        (model, "max_input_chars_per_word", LONGEST_WORD),
+        (model, "max_input_chars_per_word", MAX_WORD_LENGTH),
         (_only(found, "normalizer"), "type", "BertNormalizer"),
         (_only(found, "normalizer"), "clean_text", True),
         (_only(found, "pre_tokenizer"), "type", "BertPreTokenizer"),

@@ -79,13 +79,13 @@ _STEPS = 2**13
 
 # Enough for a quarter of a million pieces; ALBERT's vocabularies have 30,000 pieces and
 # less than a megabyte.
-MOST_BYTES = 2**25
+MAX_FILE_BYTES = 2**25
 
 # Longer pieces crash the SentencePiece in tensorflow-text and onnxruntime-extensions.
-# Released pieces have at most 18 bytes, and those of SentencePiece's trainer 64.
-_LONGEST_PIECE = 256
+# Released pieces have at most 18 bytes, SentencePiece's trainer makes up to 64.
+_MAX_PIECE_BYTES = 256
 # The same SentencePiece looks up at most 64 symbols with a common prefix.
-_LONGEST_SYMBOL = 64
+_MAX_SYMBOL_BYTES = 64
 
 _REMEDY = "Copy or download it again, or pass a `tokenizer` of your own."
 
@@ -160,7 +160,7 @@ def _check_pieces(model: Any) -> None:
     for token_id, piece in enumerate(model.pieces):
         size = len(piece.piece.encode())
         is_symbol = piece.type == SentencePiece.USER_DEFINED
-        most = _LONGEST_SYMBOL if is_symbol else _LONGEST_PIECE
+        most = _MAX_SYMBOL_BYTES if is_symbol else _MAX_PIECE_BYTES
         if not 0 < size <= most or "\0" in piece.piece:
             kind = "user-defined symbol" if is_symbol else "piece"
             raise ValueError(
@@ -178,7 +178,7 @@ def read_vocabulary(
     if len(source) > 2048:
         with contextlib.suppress(binascii.Error):
             return check(base64.b64decode(source, validate=True))
-    proto = read_bytes(source, MOST_BYTES)
+    proto = read_bytes(source, MAX_FILE_BYTES)
     with reading(source, _REMEDY):
         return check(proto)
 
@@ -187,7 +187,7 @@ def read_vocabulary(
 def graph_vocabulary(proto: bytes, with_bytes: bool = True) -> bytes:
     """Adapt a vocabulary, so that graphs return Python's ids, and in linear time."""
     # SentencePiece 0.1.96 in graphs joins the characters of unknown pieces in quadratic
-    # time; byte pieces after those of the vocabulary avoid that, and the graph makes
+    # time; byte pieces after the vocabulary avoid that, and the graph makes
     # `<unk>` of them. It also compares rounded sums of scores with unrounded ones. Sums
     # of multiples of 1/8,192 are exact, so that ids only differ where sums of splits
     # differ by a rounding error in Python, too.

@@ -181,7 +181,7 @@ def add_text_rules(proto: bytes, rules: TextRules) -> bytes:
 
 def retire_digit_comma_pieces(model: Any) -> None:
     """Mark pieces that end in digit + comma as unused, in place."""
-    # A very low score would also lower that of unknown characters.
+    # A very low score would also lower the score of unknown characters.
     for piece in model.pieces:
         text = piece.piece
         if piece.type == _PIECE.NORMAL and text[-1:] == "," and text[-2:-1].isdigit():

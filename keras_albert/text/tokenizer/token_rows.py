@@ -99,7 +99,7 @@ class TokenRows(NamedTuple):
 
 def ragged_range(starts: Int64Array, lengths: Int64Array) -> Int64Array:
     """Return `length` consecutive numbers from `start` on for each row, joined."""
-    # The n-th number of the result has the distance of n from the first of its row.
+    # Number n of the result is `n + shift` of its row.
     shift = starts - (np.cumsum(lengths) - lengths)
     numbers: Int64Array = np.arange(lengths.sum()) + np.repeat(shift, lengths)
     return numbers
@@ -135,7 +135,7 @@ def to_id_rows(inputs: Any, vocabulary_size: int) -> tuple[list[list[int]], bool
         for token_id in row if isinstance(row, list) else [[row]]:
             if not isinstance(token_id, int) or not 0 <= token_id < vocabulary_size:
                 raise ValueError(
-                    f"row {index} of the ids holds {token_id!r}; ids of this "
+                    f"row {index} of the ids contains {token_id!r}; ids of this "
                     f"vocabulary are whole numbers from 0 to {vocabulary_size - 1}, in "
                     "one list or a list of lists. Take a model's ids with argmax, and "
                     "leave out labels such as -100."

@@ -227,7 +227,7 @@ def _explain(problem: str, vocabulary_size: int, lines: int) -> str:
         )
     if not lines or "sentences_.empty()" in problem:
         return (
-            "There is no text to train on: no line that is not blank was received. "
-            "Pass texts or files that hold some."
+            "There is no text to train on: all lines are blank. "
+            "Pass texts or files with text."
         )
     return f"SentencePiece could not train on {lines} lines: {problem}"

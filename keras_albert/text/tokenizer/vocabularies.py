@@ -68,7 +68,7 @@ _CLOSING = (".", "?", "!", ",")
 class Vocabulary(abc.ABC):
     """The pieces of a vocabulary, and how texts become ids and ids texts."""
 
-    # The file of a preset, and that of transformers.
+    # The name of the file in a preset, and in transformers.
     asset: str
     file_name: str
 
@@ -111,7 +111,7 @@ class Vocabulary(abc.ABC):
 
     @functools.cached_property
     def inner_ids(self) -> IntArray:
-        """For each id that of the same piece without a space before it, or -1."""
+        """The id of each piece without the space before it, or -1."""
         return np.arange(len(self.pieces), dtype=np.int32)
 
     def probabilities(self) -> FloatArray:

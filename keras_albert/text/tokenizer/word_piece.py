@@ -23,7 +23,7 @@ from keras_albert.utils.reading import parse_json
 CONTINUES = "##"
 
 # A longer word is one `unk_token`.
-LONGEST_WORD = 100
+MAX_WORD_LENGTH = 100
 
 # The special tokens, in the order of the file's `added_tokens`.
 ROLES = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token")
@@ -36,7 +36,7 @@ _REMEDY = (
 
 @dataclass(frozen=True)
 class WordPieceRules:
-    """How a WordPiece vocabulary reads texts; the defaults are those of uncased BERT.
+    """How a WordPiece vocabulary reads texts; the defaults are uncased BERT's.
 
     Control characters are removed, whitespace and punctuation separate words.
 
@@ -101,7 +101,7 @@ def is_word_piece(proto: bytes) -> bool:
 
 
 def is_word_piece_config(text_rules: Any) -> bool:
-    """Return whether `text_rules` in a config are those of a WordPiece vocabulary."""
+    """Return whether `text_rules` in a config belong to a WordPiece vocabulary."""
     return isinstance(text_rules, Mapping) and "split_cjk" in text_rules
 
 
@@ -124,7 +124,7 @@ def write_word_piece(pieces: Sequence[str], rules: WordPieceRules) -> bytes:
             )
     if len(set(rules.special_tokens)) < len(ROLES):
         raise ValueError(
-            f"Each special token needs a piece of its own. Received: "
+            f"Each special token needs its own piece. Received: "
             f"{dict(zip(ROLES, rules.special_tokens, strict=True))}. {_REMEDY}"
         )
     missing = [token for token in rules.never_split if token not in ids]
@@ -158,7 +158,7 @@ def write_word_piece(pieces: Sequence[str], rules: WordPieceRules) -> bytes:
             "type": "WordPiece",
             "unk_token": rules.unk_token,
             "continuing_subword_prefix": CONTINUES,
-            "max_input_chars_per_word": LONGEST_WORD,
+            "max_input_chars_per_word": MAX_WORD_LENGTH,
             "vocab": ids,
         },
     }
@@ -292,7 +292,7 @@ def replacements(lowercase: bool, strip_accents: bool, split_cjk: bool) -> list[
     )
     codes = (_SEPARATOR if 0xD800 <= c <= 0xDFFF else chr(c) for c in range(0x110000))
     # All in one string, since a million calls would take seconds. A surrogate is no
-    # character; its place, and that of the separator, is empty.
+    # character; its place and the separator's are empty.
     text = _SEPARATOR.join("" if c == _SEPARATOR else c for c in codes)
     found = normalizer.normalize_str(text).split(_SEPARATOR)
     found[ord(_SEPARATOR)] = _SEPARATOR

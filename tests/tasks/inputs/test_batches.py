@@ -5,7 +5,7 @@ import pytest
 from keras_albert.tasks.inputs.batches import LengthBatches
 from keras_albert.text import TokenRows
 from keras_albert.text.packing import EncodedTexts, LabelledTexts, SpecialIds
-from keras_albert.text.tasks.masked_lm import BatchSeeds
+from keras_albert.text.random_rows import RowSeeds, hashed
 
 COUNT = 23
 
@@ -90,14 +90,13 @@ class DrawnTexts:
 
     def __init__(self, count):
         self.lengths = np.arange(count)
-        self.seeds = BatchSeeds([7], count)
+        self.seeds = RowSeeds(hashed(7, self.lengths))
 
     def __len__(self):
         return len(self.lengths)
 
     def pack(self, rows, length):
-        ((rows, generator),) = self.seeds.parts(rows)
-        return (generator.integers(10**9, size=len(rows)),)
+        return (self.seeds.draws(rows).random(np.arange(len(rows))),)
 
 
 def test_what_is_drawn_for_an_epoch_is_the_same_again():

@@ -130,20 +130,3 @@ class TestLengths:
             *(6, 6, 12, 12, 20, 20)
         ]
         assert own.max_length == 20
-
-    @pytest.mark.parametrize(
-        ("arguments", "message"),
-        [
-            ({"sequence_length": 4}, "`sequence_length` must be at least 5.*=4"),
-            ({"sequence_length": "8"}, "a whole number. Received: sequence_length='8'"),
-            ({"sequence_length": 8.5}, "a whole number. Received: sequence_length=8.5"),
-            ({"max_sequence_length": 0}, "`max_sequence_length` must be at least 5"),
-            ({"truncate": "middle"}, "Received: truncate='middle'"),
-            ({"length_buckets": [0, 8]}, r"Received: length_buckets=\[0, 8\]"),
-            ({"length_buckets": [8.5]}, r"Received: length_buckets=\[8.5\]"),
-            ({"length_buckets": 16}, r"length_buckets=16. For one length.*sequence_le"),
-        ],
-    )
-    def test_invalid_lengths_raise(self, preprocessor, arguments, message):
-        with pytest.raises((ValueError, TypeError), match=message):
-            AlbertClassifierPreprocessor(preprocessor.tokenizer, **arguments)

@@ -202,8 +202,8 @@ class TestBadInput:
             (([QUESTION, None], [CONTEXT] * 2), "row 1 of first texts is None"),
             (([QUESTION], [CONTEXT] * 2), "as many first texts as second"),
             ([QUESTION], "Each question needs its context"),
-            ([{"question": "a", "context": "b"}, {"question": "a"}], "Row 1 of `x`"),
-            ({"question": "a"}, "`x` is no dict of `question` and `context`"),
+            ([{"question": "a", "context": "b"}, {"question": "a"}], "Row 1 has no"),
+            ({"question": "a"}, "`x` has no 'context'"),
         ],
     )
     def test_invalid_input_names_the_row(self, make, x, message):
@@ -226,13 +226,6 @@ class TestBadInput:
     def test_answer_without_tokens_raises(self, make):
         with pytest.raises(ValueError, match="row 0 has nothing that the vocabulary"):
             make().encode(([QUESTION], ["noon \u200b then"]), [(5, "\u200b")])
-
-    @pytest.mark.parametrize(
-        "wrong", [{"doc_stride": 0}, {"max_query_length": 0}, {"misaligned": "ignore"}]
-    )
-    def test_invalid_arguments_raise(self, make, wrong):
-        with pytest.raises(ValueError, match=next(iter(wrong))):
-            make(**wrong)
 
 
 DUCKS = "ten small ducks, ten hills"

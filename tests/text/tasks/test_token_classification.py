@@ -287,19 +287,6 @@ def test_batches_and_fixed_lengths(make):
     assert y[0, 1] == 1
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"stride": 0}, "`stride` is .* from 1 to 510.* stride=0"),
-        ({"stride": 7, "max_sequence_length": 8}, "from 1 to 6.* stride=7"),
-        ({"max_sequence_length": 2}, "`max_sequence_length` must be at least"),
-    ],
-)
-def test_invalid_lengths_raise(make, arguments, message):
-    with pytest.raises(ValueError, match=message):
-        make(**arguments)
-
-
 def test_wrong_numbers_of_targets_raise(make):
     with pytest.raises(ValueError, match="Row 1 has 1 words, but 2 tags"):
         make()([["a"], ["b"]], [[1], [1, 0]])

@@ -6,26 +6,15 @@ import pytest
 from hypothesis import example, given, settings
 
 from keras_albert import AlbertTokenizer
-from keras_albert.text.tokenizer import sentencepiece_file as sentencepiece_proto
 from keras_albert.text.tokenizer.sentencepiece_file import (
     graph_vocabulary,
     parse_vocabulary,
-)
-from keras_albert.text.tokenizer.word_piece import (
-    ALONE,
-    DROPPED,
-    IN_WORD,
-    SPACE,
-    WordPieceRules,
-    character_table,
 )
 from tests.property.strange_texts import HARD_TEXTS, TEXTS
 from tests.text.tokenizer.test_word_piece import PIECES, RULES
 
 tf = pytest.importorskip("tensorflow")
 tf_text = pytest.importorskip("tensorflow_text")
-
-_PIECE = sentencepiece_proto.SentencePiece
 
 
 @pytest.fixture(scope="module")
@@ -49,19 +38,6 @@ def test_rounded_scores_reduce_different_ties(tokenizer):
     after = {text for text, ours, _, other in pairs if ours != other}
     assert {"eee", "00000"} <= set(texts) - after
     assert len(after) < len(before), (len(after), len(before))
-
-
-def test_scores_are_rounded_and_bytes_added(tiny_proto):
-    before, after = map(parse_vocabulary, (tiny_proto, graph_vocabulary(tiny_proto)))
-    size = len(before.pieces)
-    for old, new in zip(before.pieces, after.pieces[:size], strict=True):
-        assert (old.piece, old.type) == (new.piece, new.type)
-        assert new.score == pytest.approx(old.score, abs=2**-14)
-    added = [(piece.piece, piece.type) for piece in after.pieces[size:]]
-    assert added == [(f"<0x{byte:02X}>", _PIECE.BYTE) for byte in range(256)]
-    assert before.normalizer_spec == after.normalizer_spec
-    before.trainer_spec.byte_fallback = True
-    assert before.trainer_spec == after.trainer_spec
 
 
 def test_unknown_characters_are_not_merged(tiny_proto):
@@ -127,14 +103,3 @@ def test_shapes_and_pieces():
     ids = tokenizer(["the café, naive!", ""])
     texts = tf.function(tokenizer.detokenize)(tf.ragged.constant(ids))
     assert [text.decode() for text in texts.numpy()] == tokenizer.detokenize(ids)
-
-
-def test_characters():
-    table = character_table(WordPieceRules())
-    found = [table.entry(ord(character)) for character in "aÉ漢,\u00a0\u200b|가"]
-    assert found == [
-        *((IN_WORD, "a"), (IN_WORD, "e"), (ALONE, "漢"), (ALONE, ",")),
-        *((SPACE, ""), (DROPPED, ""), (ALONE, "|"), (IN_WORD, "\u1100\u1161")),
-    ]
-    cased = character_table(WordPieceRules(lowercase=False, split_cjk=False))
-    assert [cased.entry(ord(c)) for c in "É漢"] == [(IN_WORD, "É"), (IN_WORD, "漢")]

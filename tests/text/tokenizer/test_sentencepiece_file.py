@@ -67,14 +67,6 @@ def test_unknown_fields_are_kept(theirs, proto):
     assert back == model
 
 
-def test_missing_fields_have_default_values():
-    spec = ours.NormalizerSpec()
-    assert spec.add_dummy_prefix
-    assert spec.escape_whitespaces
-    assert ours.TrainerSpec().pad_id == -1
-    assert ours.SentencePiece().type == ours.SentencePiece.NORMAL
-
-
 # Loads each vocabulary in each way; the last printed line shows what crashed.
 _PROGRAM = """
 import json, pathlib, sys

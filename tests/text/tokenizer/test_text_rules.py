@@ -11,8 +11,6 @@ from keras_albert.text.tokenizer.text_rules import (
     TextRules,
     add_text_rules,
     default_text_rules,
-    read_text_rules,
-    rule_name,
 )
 
 
@@ -141,22 +139,6 @@ def test_rules_are_added_only_once(plain):
     assert add_text_rules(ruled, TextRules()) is ruled
     with pytest.raises(ValueError, match=r"already carries.*original `spiece\.model`"):
         add_text_rules(ruled, TextRules(quotes=True))
-
-
-def test_rule_names_are_unique():
-    choices = [
-        TextRules(*flags) for flags in itertools.product([True, False], repeat=4)
-    ]
-    assert len({rule_name(rules) for rules in choices}) == 16
-
-
-def test_read_text_rules():
-    rules = TextRules(quotes=True)
-    assert read_text_rules(rules) is rules
-    assert read_text_rules({"quotes": True}) == rules
-    assert read_text_rules("auto") == "auto"
-    with pytest.raises(ValueError, match='must be "auto", "keep" or a `TextRules`'):
-        read_text_rules("none")
 
 
 # The reference procedure, reimplemented (google-research/albert: whitespace, NFKD,

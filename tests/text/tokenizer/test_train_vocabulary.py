@@ -99,16 +99,6 @@ def test_errors_of_files(tmp_path):
         train_vocabulary(files=[path])
 
 
-def test_failed_write_keeps_the_old_file(tmp_path, monkeypatch):
-    path = tmp_path / "spiece.model"
-    path.write_bytes(b"old")
-    monkeypatch.setattr("os.replace", lambda *_: (_ for _ in ()).throw(OSError("full")))
-    with pytest.raises(OSError, match="full"):
-        train_vocabulary(TEXTS, output_path=path, vocabulary_size=34)
-    assert path.read_bytes() == b"old"
-    assert list(tmp_path.iterdir()) == [path]
-
-
 def test_smaller_vocabulary_without_hard_vocab_limit():
     texts = ["a few words", "and a few more"] * 5
     proto = train_vocabulary(texts, vocabulary_size=5000, hard_vocab_limit=False)

@@ -9,7 +9,7 @@ import keras
 import numpy as np
 import numpy.typing as npt
 
-from keras_albert.commands.files import Dataset
+from keras_albert.commands.datasets import Dataset
 from keras_albert.commands.report import Report
 from keras_albert.tasks.base.task import AlbertTask
 from keras_albert.tasks.question_answering.squad_scores import (
@@ -25,7 +25,7 @@ Scores = dict[str, float]
 
 
 @dataclass(frozen=True)
-class Judged:
+class EvaluatedRows:
     """What a model answers to each row, and how wrong this is."""
 
     truth: Sequence[Any]
@@ -40,15 +40,15 @@ class Judged:
 
 
 @dataclass(frozen=True)
-class Judgement:
+class Evaluation:
     """A report, and the rows that it sums up, if answers are given row by row."""
 
     report: Report
-    rows: Judged | None = None
+    rows: EvaluatedRows | None = None
 
 
-def judge_classes(task: AlbertTask, data: Dataset) -> Judgement:
-    """Judge a classifier, of one class or of several for a text."""
+def evaluate_classes(task: AlbertTask, data: Dataset) -> Evaluation:
+    """Evaluate a classifier, of one class or of several for a text."""
     for row in data.y:
         for name in [row] if isinstance(row, str) else row:
             if name not in task.class_names:
@@ -57,7 +57,7 @@ def judge_classes(task: AlbertTask, data: Dataset) -> Judgement:
                     f"{', '.join(map(repr, task.class_names))}. Correct or drop it."
                 )
     if task.is_multi_label:
-        return _judge_several(task, data)
+        return _evaluate_several(task, data)
     names = task.class_names
     outputs = task.predict(data.x, verbose=0)
     probabilities = task.probabilities(outputs)
@@ -81,9 +81,9 @@ def judge_classes(task: AlbertTask, data: Dataset) -> Judgement:
     chosen = probabilities[numbers, answers]
     right = np.maximum(probabilities[numbers, truth], np.finfo(np.float32).tiny)
     report = Report(score(numbers), _class_rows(names, counts), counts, names)
-    return Judgement(
+    return Evaluation(
         report,
-        Judged(
+        EvaluatedRows(
             data.y,
             [names[answer] for answer in answers],
             -np.log(right),
@@ -120,8 +120,8 @@ def _class_rows(
     }
 
 
-def _judge_several(task: AlbertTask, data: Dataset) -> Judgement:
-    """Judge a classifier of texts that may have several labels."""
+def _evaluate_several(task: AlbertTask, data: Dataset) -> Evaluation:
+    """Evaluate a classifier of texts that may have several labels."""
     names = task.class_names
     truth = task.encode_targets(data.y) > 0
     probabilities = np.asarray(task.predict(data.x, verbose=0), np.float64)
@@ -141,29 +141,29 @@ def _judge_several(task: AlbertTask, data: Dataset) -> Judgement:
         counts = np.histogram2d(truth[:, number], answers[:, number], 2, [[0, 1]] * 2)
         classes[name] = _class_rows(("", name), counts[0])[name]
     rest = np.maximum(np.where(truth, probabilities, 1 - probabilities), 1e-30)
-    rows = Judged(
+    rows = EvaluatedRows(
         data.y,
         [[names[n] for n in np.flatnonzero(row)] for row in answers],
         -np.log(rest).mean(1),
         score,
     )
-    return Judgement(Report(score(np.arange(len(truth))), classes), rows)
+    return Evaluation(Report(score(np.arange(len(truth))), classes), rows)
 
 
-def judge_regression(task: AlbertTask, data: Dataset) -> Judgement:
-    """Judge a regression."""
+def evaluate_regression(task: AlbertTask, data: Dataset) -> Evaluation:
+    """Evaluate a regression."""
     answers = task.predict(data.x, verbose=0)[:, 0]
-    return _judge_numbers(data.y, answers, with_rmse=True)
+    return _evaluate_numbers(data.y, answers, with_rmse=True)
 
 
-def judge_similarity(task: AlbertTask, data: Dataset) -> Judgement:
-    """Judge an embedder."""
+def evaluate_similarity(task: AlbertTask, data: Dataset) -> Evaluation:
+    """Evaluate an embedder."""
     vectors = np.stack([task.embed(texts) for texts in data.x], axis=1)
     cosines = keras.ops.convert_to_numpy(cosine_scores(vectors))[:, 0]
-    return _judge_numbers(data.y, cosines, with_rmse=False)
+    return _evaluate_numbers(data.y, cosines, with_rmse=False)
 
 
-def _judge_numbers(y: Any, answers: Any, with_rmse: bool) -> Judgement:
+def _evaluate_numbers(y: Any, answers: Any, with_rmse: bool) -> Evaluation:
     truth = np.asarray(y)
 
     def score(rows: npt.NDArray[Any]) -> Scores:
@@ -171,20 +171,20 @@ def _judge_numbers(y: Any, answers: Any, with_rmse: bool) -> Judgement:
         found = correlations(truth[rows], answers[rows])
         return {"RMSE": rmse} | found if with_rmse else found
 
-    rows = Judged(y, answers.tolist(), np.abs(truth - answers), score)
-    return Judgement(Report(score(np.arange(len(truth)))), rows)
+    rows = EvaluatedRows(y, answers.tolist(), np.abs(truth - answers), score)
+    return Evaluation(Report(score(np.arange(len(truth)))), rows)
 
 
-def judge_masks(task: AlbertTask, data: Dataset) -> Judgement:
-    """Judge a masked language model, whose masks are drawn at random."""
+def evaluate_masks(task: AlbertTask, data: Dataset) -> Evaluation:
+    """Evaluate a masked language model, whose masks are drawn at random."""
     found = task.evaluate(data.x, verbose=0, return_dict=True)
     scores = {name: float(value) for name, value in found.items()}
     perplexity = math.exp(min(scores["loss"], 100.0))
-    return Judgement(Report(scores | {"perplexity": perplexity}))
+    return Evaluation(Report(scores | {"perplexity": perplexity}))
 
 
-def judge_choices(task: AlbertTask, data: Dataset) -> Judgement:
-    """Judge a model that chooses answers."""
+def evaluate_choices(task: AlbertTask, data: Dataset) -> Evaluation:
+    """Evaluate a model that chooses answers."""
     *context, questions, choices = data.x
     found = task.choose(*(context or [None]), questions, choices)
     truth = np.array(data.y)
@@ -197,7 +197,7 @@ def judge_choices(task: AlbertTask, data: Dataset) -> Judgement:
         accuracy = float((truth == answers)[rows].mean())
         return {"accuracy": accuracy, "loss": float(losses[rows].mean())}
 
-    rows = Judged(
+    rows = EvaluatedRows(
         [row[number] for row, number in zip(choices, data.y, strict=True)],
         [each["choice"] for each in found],
         losses,
@@ -205,7 +205,7 @@ def judge_choices(task: AlbertTask, data: Dataset) -> Judgement:
         np.array([max(row) for row in probabilities]),
         answers == truth,
     )
-    return Judgement(Report(score(np.arange(len(truth)))), rows)
+    return Evaluation(Report(score(np.arange(len(truth)))), rows)
 
 
 def tune_answers(task: AlbertTask, data: Dataset) -> Dataset:
@@ -219,8 +219,8 @@ def tune_answers(task: AlbertTask, data: Dataset) -> Dataset:
     return replace(data, x=(questions[rest], contexts[rest]), y=answers[rest])
 
 
-def judge_answers(task: AlbertTask, data: Dataset) -> Judgement:
-    """Judge a question answerer."""
+def evaluate_answers(task: AlbertTask, data: Dataset) -> Evaluation:
+    """Evaluate a question answerer."""
     found = task.answer(*data.x)
     given = [each["answer"] for each in found]
     truth = [answer["text"] for answer in data.y]
@@ -238,11 +238,11 @@ def judge_answers(task: AlbertTask, data: Dataset) -> Judgement:
 
     scores = squad_scores(given, data.y)
     report = Report({name: float(value) for name, value in scores.items()})
-    return Judgement(report, Judged(truth, given, 1 - each[:, 1], score))
+    return Evaluation(report, EvaluatedRows(truth, given, 1 - each[:, 1], score))
 
 
-def judge_entities(task: AlbertTask, data: Dataset) -> Judgement:
-    """Judge a token classifier."""
+def evaluate_entities(task: AlbertTask, data: Dataset) -> Evaluation:
+    """Evaluate a token classifier."""
     names = task.class_names
     tags = [[names[number] for number in row] for row in task.encode_targets(data.y)]
     expected = [tags_to_spans(row) for row in tags]
@@ -270,7 +270,9 @@ def judge_entities(task: AlbertTask, data: Dataset) -> Judgement:
         for side in (expected, found)
     )
     errors = counts[:, 1] + counts[:, 2] - 2 * counts[:, 0]
-    return Judgement(report, Judged(truth, answers, errors.astype(float), score))
+    return Evaluation(
+        report, EvaluatedRows(truth, answers, errors.astype(float), score)
+    )
 
 
 def _entities(spans: Sequence[Span], words: Sequence[str]) -> list[str]:
