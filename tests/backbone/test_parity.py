@@ -1,6 +1,5 @@
 """Outputs and gradients equal those of transformers and KerasHub."""
 
-import keras_hub
 import numpy as np
 import pytest
 from keras import ops
@@ -9,7 +8,6 @@ from keras_albert import AlbertBackbone
 from keras_albert.conversion import TRANSFORMERS
 from tests.compiled import gradients, to_numpy
 from tests.foreign_models import (
-    keras_hub_model,
     ragged_inputs,
     run_transformers,
     save_transformers,
@@ -56,20 +54,6 @@ def test_outputs_are_those_of_transformers(pretrained, unroll):
     _same(backbone.predict(INPUTS, verbose=0), outer)
     if unroll:
         _same(to_numpy(backbone.all_outputs(INPUTS)), expected)
-
-
-@pytest.mark.parametrize("unroll", [True, False])
-@pytest.mark.parametrize("shape", SHAPES)
-def test_outputs_are_those_of_keras_hub(shape, unroll, tmp_path):
-    theirs = keras_hub_model(**SHAPES[shape])
-    theirs.save_to_preset(str(tmp_path / "theirs"))
-    ours = AlbertBackbone.from_preset(tmp_path / "theirs", unroll=unroll)
-    expected = to_numpy(theirs(INPUTS))
-    _same(to_numpy(ours(INPUTS)), expected)
-    if unroll:
-        ours.export_to_keras_hub(tmp_path / "back")
-        back = keras_hub.models.AlbertBackbone.from_preset(str(tmp_path / "back"))
-        _same(to_numpy(back(INPUTS)), expected, tolerance=0)
 
 
 _RNG = np.random.default_rng(5)

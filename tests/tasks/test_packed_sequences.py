@@ -16,51 +16,18 @@ from keras_albert.tasks.inputs.tables import RawData
 from keras_albert.text.sequence_packing import PackedShape
 from tests.one_backend import on_one_backend_except
 from tests.random_weights import add_noise
-from tests.tasks.masked_lm.masked_lm_models import make_masked_lm, make_pretrainer
-from tests.tasks.question_answering.small_reader import small_reader, toy_reading
-from tests.tasks.small_models import (
-    small_chooser,
-    small_embedder,
-    small_tagger,
-    toy_pairs,
-    toy_questions,
-    toy_tags,
-)
+from tests.tasks.every_task import cases
 from tests.tasks.task_checks import as_numpy, assert_same
 
 pytestmark = on_one_backend_except(
-    "test_losses_gradients_and_predictions[classes]",
+    "test_losses_gradients_and_predictions[classifier]",
     "test_losses_gradients_and_predictions[pairs]",
-    "test_losses_gradients_and_predictions[masks and order]",
+    "test_losses_gradients_and_predictions[pretrainer]",
     "test_data_sets_of_texts",
 )
 
-COUNT = 10
-
-
-def cases(make=None, proto=None, toy=((), ())):
-    """A function that makes the task, and the data, by name."""
-    texts, labels = toy[0][:COUNT], toy[1][:COUNT]
-    names = {"labels": ["bad", "good"], "num_classes": None}
-    # Not the maximum: rounding decides between two tokens that are nearly equal.
-    pairs = {"objective": "contrastive", "pooling_mode": "cls"}
-    pairs_alone, _ = toy_pairs(COUNT)
-    flags, scores = [[each] for each in labels], [len(text) / 20 for text in texts]
-    masks = [f"{text} [MASK]" for text in texts]
-    order = (texts, toy[0][COUNT : 2 * COUNT])
-    return {
-        "classes": (make, texts, labels),
-        "several labels": (lambda: make(**names, activation="sigmoid"), texts, flags),
-        "scores": (lambda: make(num_classes=1), texts, scores),
-        "exits": (lambda: make(exits=True), texts, labels),
-        "pairs": (lambda: small_embedder(proto), *toy_pairs(COUNT)),
-        "pairs alone": (lambda: small_embedder(proto, **pairs), pairs_alone, None),
-        "tags": (lambda: small_tagger(proto, num_classes=2), *toy_tags(COUNT)),
-        "choices": (lambda: small_chooser(proto), *toy_questions(COUNT)),
-        "answers": (lambda: small_reader(proto), *toy_reading(COUNT)),
-        "masks": (lambda: make_masked_lm(proto, seed=1), masks, None),
-        "masks and order": (lambda: make_pretrainer(proto, seed=1), order, None),
-    }
+# The conditional head chooses among nearly equal starts.
+NAMES = [name for name in cases() if name != "conditional"]
 
 
 class OneBatch(keras.utils.PyDataset):
@@ -93,13 +60,17 @@ def train(task, batch):
     return history.history["loss"][0], [old - new for old, new in pairs]
 
 
-@pytest.mark.parametrize("name", cases())
+@pytest.mark.parametrize("name", [*NAMES, "several labels"])
 def test_losses_gradients_and_predictions(name, make_classifier, toy_proto, toy):
-    make, x, y = cases(make_classifier, toy_proto, toy)[name]
+    labels = {"activation": "sigmoid", "labels": ["bad", "good"]}
+    several = lambda: make_classifier(**labels), toy[0][:12], [[x] for x in toy[1][:12]]
+    by_name = cases(make_classifier, toy_proto, toy) | {"several labels": several}
+    make, x, y = by_name[name]
     task = make()
     weights = [np.array(weight) for weight in add_noise(task, 0.1).get_weights()]
     expected = task.predict(x, batch_size=4, verbose=0)
-    sample_weight = np.linspace(0.5, 2, COUNT).astype("float32")
+    count = len(x[0] if isinstance(x, tuple) else x)
+    sample_weight = np.linspace(0.5, 2, count).astype("float32")
     losses = [task.evaluate(x, y, batch_size=64, verbose=0)]
     batch = preprocess_batch(task, "training", x, y, sample_weight)
     alone = train(task, batch)

@@ -144,7 +144,7 @@ class _TorchRun:
         return self.traced.find(kind, inputs["token_ids"].size, make)
 
 
-_MAKERS = {
+_MAKERS: dict[str, Callable[["AlbertTask", list[Any]], Run]] = {
     "tensorflow": _make_for_tensorflow,
     "jax": _make_for_jax,
     "torch": _TorchRun,
