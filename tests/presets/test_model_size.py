@@ -22,7 +22,7 @@ def test_a_model_fits_its_own_weights(stored):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"hidden_dim": 2**40}, r"a model of at least [\d,]+ weights, and the files"),
+        ({"hidden_dim": 2**40}, r"a model of at least [\d,]+ weights, and its files"),
         ({"intermediate_dim": 10**7}, "describes a model of at least"),
         ({"vocabulary_size": 10**12}, "describes a model of at least"),
         ({"max_sequence_length": 10**9}, "describes a model of at least"),

@@ -171,7 +171,7 @@ def test_the_old_name_is_known(preset):
 )
 def test_damaged_settings_are_refused(preset, changes, message):
     change_json(preset / "preprocessor.json", "config", **changes)
-    contradiction = r"task\.json and preprocessor\.json .* contradict each other"
+    contradiction = r"task\.json and preprocessor\.json contradict each other"
     with pytest.raises(ValueError, match=contradiction):
         AlbertClassifier.from_preset(preset)
     change_json(preset / "task.json", "config", "preprocessor", "config", **changes)
