@@ -71,7 +71,7 @@ class AlbertPreprocessor(PresetMixin):
     runs_in_graph = False
 
     # In place of `{shared}` in the docstring of a subclass.
-    _shared_arguments = _SHARED_ARGUMENTS
+    _shared_arguments: str = _SHARED_ARGUMENTS
 
     # Smallest valid length: all special tokens, plus one token of each text.
     shortest_length = 2 * MAX_COLUMNS + 1

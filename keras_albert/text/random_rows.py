@@ -17,9 +17,12 @@ _ROUNDS = 8
 
 
 def _mix(values: UInt64Array) -> UInt64Array:
-    values = (values ^ (values >> np.uint64(30))) * _FACTORS[0]
-    values = (values ^ (values >> np.uint64(27))) * _FACTORS[1]
-    return values ^ (values >> np.uint64(31))
+    mixed = values ^ (values >> np.uint64(30))
+    mixed *= _FACTORS[0]
+    mixed ^= mixed >> np.uint64(27)
+    mixed *= _FACTORS[1]
+    mixed ^= mixed >> np.uint64(31)
+    return mixed
 
 
 def hashed(*numbers: Any) -> UInt64Array:
@@ -73,9 +76,11 @@ class RowDraws:
     def bits(self, rows: Int64Array) -> UInt64Array:
         """Draw 64 bits for each entry of `rows`, the entry's row, which increases."""
         self._calls += 1
-        place = number_in_row(rows).astype(np.uint64)
-        place += np.uint64(self._calls << 32)
-        return _mix(self._keys[rows] + place * _STEP)
+        counts = np.bincount(rows, minlength=len(self._keys))
+        first = (np.cumsum(counts) - counts).astype(np.uint64)
+        # Entry i of a row is i steps from the row's key, and calls are far apart.
+        begin = self._keys + (np.uint64(self._calls << 32) - first) * _STEP
+        return _mix(begin[rows] + np.arange(len(rows), dtype=np.uint64) * _STEP)
 
     def random(self, rows: Int64Array) -> npt.NDArray[np.float64]:
         """Draw a number from 0 to below 1 for each entry; see `bits`."""
