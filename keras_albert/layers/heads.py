@@ -7,6 +7,7 @@ from keras import ops
 
 from keras_albert.layers.randomness import albert_initializer
 from keras_albert.layers.run_layers import (
+    call_layer,
     get_activation,
     own_arguments,
     run_layer,
@@ -220,7 +221,7 @@ class MaskedLMHead(keras.layers.Layer):
         """
         gathers = mask_positions is not None
         x = gather_tokens(inputs, mask_positions) if gathers else inputs
-        x = self.layer_norm(run_layer(self.transform, x))
+        x = call_layer(self.layer_norm, run_layer(self.transform, x))
         scores = run_layer(self.token_embedding, x, reverse=True)
         return ops.cast(scores, "float32") + self.output_bias
 

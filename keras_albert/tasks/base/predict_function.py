@@ -8,14 +8,7 @@ from typing import TYPE_CHECKING, Any
 import keras
 import numpy as np
 
-from keras_albert.layers.attention import ROW_TOKENS
-from keras_albert.tasks.base.torch_program import (
-    TorchExportCache,
-    TracedConstants,
-    trace,
-)
 from keras_albert.tasks.distribution.model_state import call_with_values
-from keras_albert.tasks.inputs.preprocessed_inputs import ID_NAMES
 from keras_albert.utils.arguments import warn_of_depth
 from keras_albert.utils.keras_internals import BACKBONE, share_attributes
 
@@ -28,10 +21,9 @@ Run = Callable[[dict[str, Any]], Any]
 class BatchOutputs:
     """A function from one batch of ids to the model's outputs, for several threads."""
 
-    # What is compiled (on TensorFlow Keras' graph, on JAX a program for each shape, on
-    # PyTorch one without the overhead of Keras, for all shapes) is kept until the model
-    # has other variables or its `predict_function` is reset; on PyTorch also until
-    # values are in other memory or an attribute of a layer is replaced.
+    # What is compiled (on TensorFlow Keras' graph, on JAX a program for each shape) is
+    # kept until the model has other variables or its `predict_function` is reset.
+    # PyTorch compiles nothing, and reads the model each time.
 
     def __init__(self, task: "AlbertTask") -> None:
         self._task = task
@@ -51,17 +43,18 @@ class BatchOutputs:
         """Return the `predict_function`, a new one if the model has changed."""
         task = self._task
         with self._lock:
-            variables = task.variables
             predict = task.predict_function
-            is_current = _are_same(variables, getattr(predict, "variables_read", ()))
-            if not (is_current and predict.constants.are_current()):
+            is_current = hasattr(predict, "run_batch")
+            if is_current and keras.config.backend() != "torch":
+                is_current = _are_same(task.variables, predict.variables_read)
+            if not is_current:
+                variables = task.variables
                 # TensorFlow's graph would use the old ones.
                 task.predict_function = None
                 task.make_predict_function()
                 predict = task.predict_function
                 predict.run_batch = _MAKERS[keras.config.backend()](task, variables)
                 predict.variables_read = variables
-                predict.constants = TracedConstants(task)
             return predict
 
 
@@ -94,42 +87,13 @@ def _make_for_jax(task: "AlbertTask", variables: list[Any]) -> Run:
 
 def _make_for_torch(task: "AlbertTask", variables: list[Any]) -> Run:
     del variables
-    return _TorchRun(task)
+    predict = task.predict_function
 
-
-class _TorchRun:
-    """Keras' step for the first batches, then a program traced from it."""
-
-    def __init__(self, task: "AlbertTask") -> None:
-        self._task = task
-        self._predict = task.predict_function
-        self.traced = TorchExportCache(task)
-
-    def __call__(self, inputs: dict[str, Any]) -> Any:
+    def run(inputs: dict[str, Any]) -> Any:
         tensors = keras.tree.map_structure(keras.ops.convert_to_tensor, inputs)
-        program = None if ROW_TOKENS in inputs else self._find_program(inputs)
-        if program is None:
-            return self._predict([(tensors,)])
-        return program(*(tensors[name] for name in sorted(tensors)))
+        return predict([(tensors,)])
 
-    def _find_program(self, inputs: dict[str, Any]) -> Any:
-        names, task = sorted(inputs), self._task
-
-        def step(*tensors: Any) -> Any:
-            return task.predict_step((dict(zip(names, tensors, strict=True)),))
-
-        def axes(name: str) -> list[str]:
-            group = "ids" if name in ID_NAMES else name
-            return ["rows", *(f"{group}_{n}" for n in range(1, inputs[name].ndim))]
-
-        def make() -> Any:
-            tensors = [(inputs[name].dtype.name, axes(name)) for name in names]
-            longest = {axes("token_ids")[-1]: task.backbone.max_sequence_length}
-            return trace(step, tensors, longest)
-
-        # One for each number of axes: an embedder takes texts and pairs.
-        kind = tuple((name, inputs[name].ndim) for name in names)
-        return self.traced.find(kind, inputs["token_ids"].size, make)
+    return run
 
 
 _MAKERS = {

@@ -15,6 +15,7 @@ from keras_albert.layers.heads import (
     mask_logits,
     span_mask,
 )
+from keras_albert.layers.run_layers import call_layer
 from keras_albert.tasks.base.heads import output_dense
 from keras_albert.tasks.base.task import AlbertTask
 from keras_albert.tasks.inputs.preprocessed_inputs import first_outside
@@ -141,12 +142,12 @@ class AlbertQuestionAnswerer(AlbertTask, keras_hub.models.Task):
 
     def _run_layers(self, inputs: Any, training: bool | None = None) -> Any:
         ids = backbone_inputs(self.backbone, inputs)
-        tokens = self.backbone(ids, training=training)["sequence_output"]
+        tokens = call_layer(self.backbone, ids, training=training)["sequence_output"]
         masks = inputs["segment_ids"], inputs["padding_mask"]
         if self.head == "conditional":
             starts = inputs["start_positions"]
-            return self.span_head(tokens, *masks, starts, training=training)
-        logits, mask = self.span_logits(tokens), span_mask(*masks)
+            return call_layer(self.span_head, tokens, *masks, starts, training=training)
+        logits, mask = call_layer(self.span_logits, tokens), span_mask(*masks)
         return {
             "start_logits": mask_logits(logits[..., 0], mask),
             "end_logits": mask_logits(logits[..., 1], mask),

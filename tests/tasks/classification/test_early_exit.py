@@ -6,7 +6,6 @@ import pytest
 from keras import ops
 
 from keras_albert import AlbertBackbone, AlbertClassifier
-from keras_albert.tasks.base import torch_program
 from keras_albert.tasks.classification.early_exit import current_early_exit
 from keras_albert.utils.keras_internals import all_layers
 from tests.one_backend import on_one_backend_except
@@ -389,53 +388,22 @@ CHANGES = {
 }
 
 
-@pytest.mark.skipif(keras.config.backend() != "torch", reason="only PyTorch traces")
 @pytest.mark.parametrize("change", CHANGES)
-def test_traced_layers_answer_as_eager_ones(make, toy, change, monkeypatch):
+def test_layers_one_by_one_equal_all_of_them(make, toy, change):
     # Of all lengths.
     texts = [" ".join(toy[0][:n]) for n in range(1, 5)] + toy[0][:16]
     rank = 2 if change in ("none", "int8") else None
     classifier = spread(make(num_classes=3, adapter_rank=rank), texts)
-
-    def predict():
-        return [
-            classifier.predict(texts, size, **rule, return_depths=True, verbose=0)
-            for size in (1, 7, 20)
-            for rule in ({"patience": 1}, {"patience": 2}, {"threshold": 0.7})
-        ]
-
-    def programs():
-        return current_early_exit(classifier).traced.programs
-
-    monkeypatch.setattr(torch_program, "EAGER_BATCHES", 2)
-    assert any(len(set(depths)) > 1 for _, depths in predict())
-    assert all(programs()["exits"])
     CHANGES[change](classifier)
-    found = predict()
-    assert all(programs()["exits"])
-    early = current_early_exit(classifier)
-    monkeypatch.setattr(early.traced, "find", lambda *arguments: None)
-    expected = predict()
-    assert current_early_exit(classifier) is early
-    for (outputs, depths), (eager, eager_depths) in zip(found, expected, strict=True):
-        np.testing.assert_array_equal(depths, eager_depths)
-        np.testing.assert_allclose(outputs, eager, atol=1e-6)
-
-
-@pytest.mark.skipif(keras.config.backend() != "torch", reason="only PyTorch traces")
-def test_layers_are_traced_after_small_batches(make, toy, monkeypatch):
-    monkeypatch.setattr(torch_program, "EAGER_BATCHES", 3)
-    monkeypatch.setattr(torch_program, "SMALL_BATCH", 64)
-    classifier = make()
-
-    def is_traced(texts):
-        classifier.predict(texts, patience=1, verbose=0)
-        return "exits" in current_early_exit(classifier).traced.programs
-
-    assert not any(is_traced(toy[0][:32]) for _ in range(4))
-    assert [is_traced(toy[0][:1]) for _ in range(3)] == [False, False, True]
-    classifier.compile(run_eagerly=True)
-    assert not any(is_traced(toy[0][:1]) for _ in range(4))
+    for rule in ({"patience": 1}, {"patience": 2}, {"threshold": 0.7}):
+        outputs, depths = classifier.predict(
+            texts, 7, **rule, return_depths=True, verbose=0
+        )
+        for depth in set(depths):
+            expected = classifier.predict(texts, 7, num_layers=int(depth), verbose=0)
+            np.testing.assert_allclose(
+                outputs[depths == depth], expected[depths == depth], atol=1e-5
+            )
 
 
 def test_texts_leave_in_the_precision_of_the_model(make, toy):
