@@ -53,16 +53,9 @@ def export(classifier, folder, runtime, rules, is_pair):
 
 
 def load_keras(folder, rules, settings):
-    import keras
-
     from keras_albert import AlbertClassifier
-    from keras_albert.tasks.base.torch_program import EAGER_BATCHES
 
     classifier = AlbertClassifier.from_preset(settings["preset"])
-    if keras.config.backend() == "torch":
-        # What is timed does not wait for the trace.
-        for rule in rules * EAGER_BATCHES:
-            predict(classifier, settings["batches"]["1"][0], **rule)
 
     def run(rule, columns):
         return predict(classifier, columns, batch_size=len(columns[0]), **rule)

@@ -5,21 +5,27 @@
 
 Without `--size` the model is the preset of the package. Both sides read the same texts
 one by one: the method of keras_albert, and transformers' pipeline or, where it has
-none, its tokenizer and model, which run on PyTorch whatever the backend. Their answers
-to all texts are compared first, so that a side that compiles each length has seen all
-texts. `classify` is also compared with `predict` of KerasHub, which pads to the longest
-text, on fewer texts.
+none, its tokenizer and model, which run on PyTorch whatever the backend. The first 100
+calls are measured one by one, in turns: the milliseconds of some, the largest, and the
+median ratio from the second on. Then the answers to all texts are compared, so that a
+side that compiles each length has seen all texts, and all texts are measured together.
+`classify` is also compared with `predict` of KerasHub, which pads to the longest text,
+on fewer texts.
 """
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from itertools import cycle, islice
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from settings import prepare, read_tasks, read_vocabulary, timing_parser
 from side_by_side import CLOCKS, Comparison, Side, measure, spread
 
 PRESET = "albert_tiny_en_uncased"
+FIRST_CALLS = 100
+SHOWN_CALLS = (1, 2, 10, 64)
 
 
 def compare(name: str, texts: list[str], arguments: Any, **changes: Any) -> Comparison:
@@ -31,7 +37,6 @@ def compare(name: str, texts: list[str], arguments: Any, **changes: Any) -> Comp
         arguments: The settings.
         **changes: Other arguments of the backbone.
     """
-    import keras
     from one_text_methods import METHODS, build
     from peer_models import TransformersModel, write_peers
 
@@ -56,12 +61,8 @@ def compare(name: str, texts: list[str], arguments: Any, **changes: Any) -> Comp
         theirs = TransformersModel(Path(folder), method.auto)
     peer = method.make_peer(theirs)
     sides.append(Side("transformers", lambda: [peer(*x) for x in inputs], count))
-    if keras.config.backend() == "torch":
-        from keras_albert.tasks.base.torch_program import EAGER_BATCHES
-
-        # The measured texts do not wait for the trace.
-        for _ in range(EAGER_BATCHES):
-            method.run(ours, *inputs[0])
+    calls = {"keras_albert": lambda *x: method.run(ours, *x), "transformers": peer}
+    notes += time_first_calls(calls, inputs, CLOCKS[arguments.clock])
     worst = method.check(ours, theirs, inputs)
     notes.append(f"equal results for {count} texts, numbers within {worst:.1e}")
     return measure(
@@ -72,6 +73,31 @@ def compare(name: str, texts: list[str], arguments: Any, **changes: Any) -> Comp
         work="texts",
         notes=notes,
     )
+
+
+def time_first_calls(
+    calls: dict[str, Callable[..., Any]],
+    inputs: Sequence[Any],
+    clock: Callable[[], float],
+) -> list[str]:
+    """Call new models in turns, and return a note on each, and on their ratio."""
+    times: dict[str, list[float]] = {name: [] for name in calls}
+    for x in islice(cycle(inputs), FIRST_CALLS):
+        for name, call in calls.items():
+            start = clock()
+            call(*x)
+            times[name].append(1000 * (clock() - start))
+    notes = []
+    for name, found in times.items():
+        shown = ", ".join(f"{n}: {found[n - 1]:.1f}" for n in SHOWN_CALLS)
+        notes.append(
+            f"{name}, ms of call {shown}; the largest {max(found):.1f}, "
+            f"the median {median(found):.1f}"
+        )
+    ours, theirs = (found[1:] for found in times.values())
+    ratio = median(a / b for a, b in zip(ours, theirs, strict=True))
+    notes.append(f"calls 2 to {FIRST_CALLS}: {ratio:.2f} of transformers' time")
+    return notes
 
 
 def _keras_hub(ours: Any, folder: Path, texts: list[str]) -> tuple[Side, str]:

@@ -14,7 +14,12 @@ from keras_albert.layers.attention import PackedRows, packed_rows, packing_input
 from keras_albert.layers.factorized_embedding import FactorizedEmbedding
 from keras_albert.layers.heads import PoolerInput, masked_mean
 from keras_albert.layers.randomness import albert_initializer, derive_seeds
-from keras_albert.layers.run_layers import get_activation, own_arguments
+from keras_albert.layers.run_layers import (
+    call_layer,
+    get_activation,
+    is_bare,
+    own_arguments,
+)
 from keras_albert.layers.shared_transformer_encoder import SharedTransformerEncoder
 from keras_albert.presets.checkpoint import Checkpoint
 from keras_albert.presets.checkpoint_exports import CheckpointExports
@@ -433,7 +438,7 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
         is_graph = num_layers == self.encoder.num_layers
         outputs: dict[str, Tensor]
         try:
-            if is_graph and packed_rows(inputs) is None:
+            if is_graph and packed_rows(inputs) is None and not is_bare(inputs):
                 inputs = select_inputs(self, inputs)
                 outputs = super().call(inputs, training=training, mask=mask)
             else:
@@ -451,17 +456,21 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
     ) -> dict[str, Tensor]:
         """Run the layers, for the functional model or instead of it."""
         x, given = self._embed(inputs, training)
-        x, first = self.encoder(x, return_cls=True, num_layers=num_layers, **given)
-        pooled = self.pooler_reads(x, first, inputs["padding_mask"])
-        return {"sequence_output": x, "pooled_output": self.pooler(pooled)}
+        x, first = call_layer(
+            self.encoder, x, return_cls=True, num_layers=num_layers, **given
+        )
+        pooled = call_layer(self.pooler_reads, x, first, inputs["padding_mask"])
+        return {"sequence_output": x, "pooled_output": call_layer(self.pooler, pooled)}
 
     def _embed(
         self, inputs: ModelInputs, training: bool | None
     ) -> tuple[Tensor, dict[str, Any]]:
         """Return embedded tokens, and what else the encoder takes."""
         given = {"training": training, "rows": packed_rows(inputs)}
-        x = self.embedding(
-            inputs["token_ids"], segment_ids=inputs["segment_ids"], **given
+        x = call_layer(
+            *(self.embedding, inputs["token_ids"]),
+            segment_ids=inputs["segment_ids"],
+            **given,
         )
         return x, given | {"padding_mask": inputs["padding_mask"]}
 
@@ -525,7 +534,7 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
         Returns:
             Float tensor `(batch, hidden_dim)`.
         """
-        return self.pooler(self._read_pooler_input(sequence, padding_mask))
+        return call_layer(self.pooler, self._read_pooler_input(sequence, padding_mask))
 
     def _read_pooler_input(
         self, x: Tensor, padding_mask: Tensor, rows: PackedRows | None = None

@@ -50,14 +50,21 @@ def attend_fused(
     import torch  # noqa: PLC0415  (it is the backend)
 
     if mask is not None:
-        # Finite, so that a row of padding only yields no NaN, also in float32, in which
-        # `where` reads the number.
-        lowest = max(torch.finfo(query.dtype).min / 2, -1e30)
-        mask = torch.where(mask, 0.0, lowest).to(query.dtype)
+        mask = added_mask(mask, query.dtype)
     # Keras would copy all three first, and check for CUDA, which stops `torch.compile`.
     heads_first = (each.transpose(1, 2) for each in (query, key, value))
     attention = torch.nn.functional.scaled_dot_product_attention
     return attention(*heads_first, attn_mask=mask).transpose(1, 2)
+
+
+def added_mask(mask: Any, dtype: Any) -> Tensor:
+    """Return what PyTorch adds to the logits of a dtype, 0 where `mask` is True."""
+    import torch  # noqa: PLC0415  (it is the backend)
+
+    # Finite, so that a row of padding only yields no NaN, also in float32, in which
+    # `where` reads the number.
+    lowest = max(torch.finfo(dtype).min / 2, -1e30)
+    return torch.where(mask, 0.0, lowest).to(dtype)
 
 
 def attend(

@@ -8,7 +8,7 @@ from keras import ops
 
 from keras_albert.layers.attention import PackedRows
 from keras_albert.layers.randomness import albert_initializer, derive_seeds
-from keras_albert.layers.run_layers import AlbertLayer, run_layer
+from keras_albert.layers.run_layers import AlbertLayer, call_layer, run_layer
 from keras_albert.types import DType, Tensor
 from keras_albert.utils.arguments import check_epsilon, check_rates
 
@@ -155,15 +155,17 @@ class FactorizedEmbedding(AlbertLayer):
         if rows is not None:
             inputs, segment_ids = rows.join(inputs), rows.join(segment_ids)
         # A quantized embedding has the dtype of its scales.
-        x = ops.cast(self.token_embedding(inputs), self.compute_dtype)
+        x = ops.cast(call_layer(self.token_embedding, inputs), self.compute_dtype)
         if rows is None:
-            positions = self.position_embedding(x)
+            positions = call_layer(self.position_embedding, x)
         else:
             table = ops.convert_to_tensor(self.position_embedding.position_embeddings)
             positions = ops.take(table, rows.positions(), axis=0)
-        segments = ops.cast(self.segment_embedding(segment_ids), self.compute_dtype)
+        segments = call_layer(self.segment_embedding, segment_ids)
+        segments = ops.cast(segments, self.compute_dtype)
         x = x + positions + segments
-        x = self.dropout_layer(self.layer_norm(x), training=training)
+        x = call_layer(self.layer_norm, x)
+        x = call_layer(self.dropout_layer, x, training=training)
         return x if self.projection is None else run_layer(self.projection, x)
 
     def _check_length(self, length: int | None) -> None:

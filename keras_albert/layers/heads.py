@@ -202,7 +202,9 @@ class MaskedLMHead(run_layers.AlbertLayer):
         """
         gathers = mask_positions is not None
         x = gather_tokens(inputs, mask_positions) if gathers else inputs
-        x = self.layer_norm(run_layers.run_layer(self.transform, x))
+        x = run_layers.call_layer(
+            self.layer_norm, run_layers.run_layer(self.transform, x)
+        )
         scores = run_layers.run_layer(self.token_embedding, x, reverse=True)
         return ops.cast(scores, "float32") + self.output_bias
 

@@ -72,7 +72,7 @@ class LayerAdapters(keras.layers.Layer):
         number: Any,
     ) -> dict[str, tuple[Tensor, Tensor]]:
         """Add the differences of a run to the vectors of a block."""
-        factors, vectors = self._of_run(values, number)
+        factors, vectors = self.of_run(values, number)
         for (layer, name), vector in vectors.items():
             variable = getattr(getattr(block, layer), name)
             shared = scope.get_current_value(variable)
@@ -84,7 +84,7 @@ class LayerAdapters(keras.layers.Layer):
     ) -> list[FloatArray]:
         """Return the weights of a block in a run, in the order of `block.weights`."""
         values = [ops.convert_to_numpy(variable) for variable in self.variables]
-        factors, vectors = self._of_run(values, number)
+        factors, vectors = self.of_run(values, number)
         merged = []
         for weight in block.weights:
             layer, name = weight.path.split("/")[-2:]
@@ -114,11 +114,11 @@ class LayerAdapters(keras.layers.Layer):
                 values[number] = value
                 variables[key].assign(values)
 
-    def _of_run(
+    def of_run(
         self, values: list[Any], number: Any
     ) -> tuple[dict[str, tuple[Any, Any]], dict[tuple[str, str], Any]]:
         """Return the matrices by dense layer, and the vectors by layer and variable."""
-        if keras.config.backend() == "torch" and not isinstance(number, int):
+        if keras.config.backend() == "torch" and not isinstance(number, int | slice):
             # An index that is a tensor would be read on the host.
             rows = [ops.take(each, number, axis=0) for each in values]
         else:

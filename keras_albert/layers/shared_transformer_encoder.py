@@ -7,7 +7,7 @@ import keras
 from keras import ops
 
 from keras_albert.layers import run_layers
-from keras_albert.layers.attention import PackedRows, merge_masks
+from keras_albert.layers.attention import PackedRows, added_mask, merge_masks
 from keras_albert.layers.layer_adapters import LayerAdapters
 from keras_albert.layers.randomness import StepSeed, derive_seeds
 from keras_albert.layers.transformer_block import TransformerBlock
@@ -321,8 +321,12 @@ class SharedTransformerEncoder(run_layers.AlbertLayer):
         # of keeping one per iteration. Attention scores are added to `scores`, if a
         # list.
         blocks, adapters = self.group_blocks(group), self.adapters
-        variables = [v for block in blocks for v in block.variables]
         own = [] if adapters is None else [v.value for v in adapters.variables]
+        if not training and scores is None:
+            bare = [block.bare_weights() for block in blocks]
+            if all(weights is not None for weights in bare):
+                return self._bare_step(group, mask, num_layers, bare, own)
+        variables = [v for block in blocks for v in block.variables]
 
         def step(
             values: list[Tensor], own: list[Tensor], x: Tensor, layer: Any
@@ -357,6 +361,38 @@ class SharedTransformerEncoder(run_layers.AlbertLayer):
             step = keras.remat(step)
         values = [v.value for v in variables]
         return lambda layer, x: step(values, own, x, layer)
+
+    def _bare_step(
+        self,
+        group: int,
+        mask: Any,
+        num_layers: int | None,
+        bare: list[Any],
+        own: list[Tensor],
+    ) -> Any:
+        """Return a virtual layer of PyTorch's functions; see `run_bare` of a block."""
+        # Those of all runs, at once.
+        factors: dict[str, Any] = {}
+        vectors: dict[Any, Any] = {}
+        if self.adapters is not None:
+            factors, vectors = self.adapters.of_run(own, slice(None))
+        added = [
+            {key: (shared[key] + vector).unbind() for key, vector in vectors.items()}
+            for shared in bare
+        ]
+
+        def step(layer: Any, x: Tensor) -> Tensor:
+            multiply = run_layers.bare_product(x)
+            for inner, block in enumerate(self.group_blocks(group)):
+                run = self.run_number(layer, inner, group, num_layers)
+                weights = bare[inner] | {key: v[run] for key, v in added[inner].items()}
+                matrices = {key: (a[run], b[run]) for key, (a, b) in factors.items()}
+                x = block.run_bare(x, weights, multiply, mask, matrices)
+            return x
+
+        if mask is not None:
+            mask = added_mask(mask, bare[0]["query", "bias"].dtype)
+        return step
 
     def _run_with_intermediates(
         self,

@@ -11,6 +11,7 @@ from keras import ops
 
 from keras_albert.backbone.albert_backbone import AlbertBackbone, backbone_inputs
 from keras_albert.layers.heads import MaskedLMHead
+from keras_albert.layers.run_layers import call_layer
 from keras_albert.tasks.base.heads import output_dense
 from keras_albert.tasks.base.losses_and_metrics import TokenAccuracy
 from keras_albert.tasks.base.outputs import outputs_of, softmax
@@ -214,8 +215,8 @@ class AlbertMaskedLM(MaskedLMTask, keras_hub.models.MaskedLM):
 
     def _run_layers(self, inputs: Any, training: bool | None = None) -> Any:
         ids = backbone_inputs(self.backbone, inputs)
-        x = self.backbone(ids, training=training)["sequence_output"]
-        return self.masked_lm_head(x, inputs["mask_positions"])
+        x = call_layer(self.backbone, ids, training=training)["sequence_output"]
+        return call_layer(self.masked_lm_head, x, inputs["mask_positions"])
 
     def token_scores(self, outputs: Any) -> Any:
         """Return the only output."""
@@ -281,11 +282,11 @@ class AlbertPretrainer(MaskedLMTask, keras_hub.models.Task):
 
     def _run_layers(self, inputs: Any, training: bool | None = None) -> Any:
         ids = backbone_inputs(self.backbone, inputs)
-        x = self.backbone(ids, training=training)
-        tokens = x["sequence_output"]
+        x = call_layer(self.backbone, ids, training=training)
+        tokens, positions = x["sequence_output"], inputs["mask_positions"]
         return {
-            "masked_lm": self.masked_lm_head(tokens, inputs["mask_positions"]),
-            "sentence_order": self.sentence_order_head(x["pooled_output"]),
+            "masked_lm": call_layer(self.masked_lm_head, tokens, positions),
+            "sentence_order": call_layer(self.sentence_order_head, x["pooled_output"]),
         }
 
     def token_scores(self, outputs: Any) -> Any:

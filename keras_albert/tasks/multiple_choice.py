@@ -9,6 +9,7 @@ import numpy.typing as npt
 from keras_albert.backbone.albert_backbone import AlbertBackbone, select_inputs
 from keras_albert.layers.attention import packing_inputs
 from keras_albert.layers.heads import MISSING_CHOICE, ChoiceScores, ChoicesToRows
+from keras_albert.layers.run_layers import call_layer
 from keras_albert.tasks.base.heads import output_dense, output_dropout
 from keras_albert.tasks.base.outputs import softmax
 from keras_albert.tasks.base.task import AlbertTask
@@ -82,10 +83,11 @@ class AlbertMultipleChoice(AlbertTask, keras_hub.models.Task):
 
     def _run_layers(self, inputs: Any, training: bool | None = None) -> Any:
         ids = select_inputs(self.backbone, inputs)
-        rows = self.choices_to_rows(ids) | packing_inputs(inputs)
-        x = self.backbone(rows, training=training)["pooled_output"]
-        x = self.output_dense(self.output_dropout(x, training=training))
-        return self.choice_scores(x, ids["padding_mask"])
+        rows = call_layer(self.choices_to_rows, ids) | packing_inputs(inputs)
+        x = call_layer(self.backbone, rows, training=training)["pooled_output"]
+        x = call_layer(self.output_dropout, x, training=training)
+        x = call_layer(self.output_dense, x)
+        return call_layer(self.choice_scores, x, ids["padding_mask"])
 
     def default_loss(self) -> keras.losses.Loss:
         """Return cross-entropy over the choices of a question."""

@@ -126,12 +126,6 @@ def has_no_value(variable: Any) -> bool:
     return variable._value is None
 
 
-def memory_address(variable: Any) -> int:
-    """Return where PyTorch has a variable in memory. Keras 3.15 to 3.16."""
-    # The public `value` takes ten times as long.
-    return int(variable._value.data_ptr())
-
-
 def mark_as_seeded(generator: Any) -> None:
     """Let PyTorch's dropout use this `SeedGenerator`. Keras 3.15 to 3.16."""
     generator._initial_seed = 0

@@ -6,7 +6,6 @@ import importlib
 import numpy as np
 import pytest
 
-from keras_albert.tasks.base import torch_program
 from keras_albert.text import train_vocabulary
 
 pytest.importorskip("transformers")
@@ -43,7 +42,6 @@ def methods():
 @pytest.mark.usefixtures("methods")
 @pytest.mark.parametrize("name", MEASURED)
 def test_a_method_is_compared(one_text, name, vocabulary, monkeypatch):
-    monkeypatch.setattr(torch_program, "EAGER_BATCHES", 2)
     monkeypatch.setattr(one_text, "read_vocabulary", lambda data: vocabulary)
     arguments = argparse.Namespace(
         size="tiny", data=None, repeats=2, clock="cpu", keras_hub=False
@@ -53,6 +51,10 @@ def test_a_method_is_compared(one_text, name, vocabulary, monkeypatch):
     assert all(len(costs) == 2 and min(costs) > 0 for costs in found.costs.values())
     assert found.amounts["transformers"] == found.amounts["keras_albert"] == 3
     assert "equal results for 3 texts" in found.notes[-1]
+    first, second, ratio = found.notes[:3]
+    assert first.startswith("keras_albert, ms of call 1: ")
+    assert second.startswith("transformers, ms of call 1: ")
+    assert ratio.startswith("calls 2 to 100: ")
     assert one_text.summarize(found).startswith(f"one text: {name}: ")
 
 

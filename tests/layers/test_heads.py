@@ -14,7 +14,6 @@ from keras_albert.layers.heads import (
     MaskedPooling,
     span_mask,
 )
-from keras_albert.tasks.base.torch_program import trace
 from tests.compiled import to_numpy
 
 SEQUENCE = np.array([[[1.0, -5.0], [3.0, -7.0], [90.0, 80.0]]], "float32")
@@ -228,31 +227,6 @@ def test_logits_are_float32_in_mixed_precision(tokens):
     assert {str(array.dtype) for array in outputs.values()} == {"float32"}
     config = ConditionalSpanHead.from_config(head.get_config()).get_config()
     assert config == head.get_config()
-
-
-@pytest.mark.skipif(keras.config.backend() != "torch", reason="PyTorch traces")
-def test_one_trace_serves_all_sizes(head):
-    names = ("segment_ids", "padding_mask", "start_positions")
-
-    def step(tokens, *others):
-        return head(tokens, **dict(zip(names, others, strict=True)))
-
-    ids = ("int32", ["rows", "length"])
-    shapes = [("float32", ["rows", "length", 6]), ids, ids]
-    traced = trace(step, [*shapes, ("int32", ["rows", "starts"])], {"length": 9})
-    assert traced is not None
-    rng = np.random.default_rng(2)
-    for rows, length, starts in ((1, 2, 1), (2, 3, 5), (3, 9, 2)):
-        tokens = rng.normal(size=(rows, length, 6)).astype("float32")
-        segments = rng.integers(0, 2, (rows, length)).astype("int32")
-        counts = rng.integers(1, length + 1, (rows, 1))
-        mask = (np.arange(length) < counts).astype("int32")
-        # Given starts, and the likeliest.
-        places = rng.integers(-1, length, (rows, starts)).astype("int32")
-        inputs = [tokens, segments, mask, places]
-        found = traced(*map(keras.ops.convert_to_tensor, inputs))
-        for name, expected in to_numpy(step(*inputs)).items():
-            np.testing.assert_allclose(to_numpy(found[name]), expected, atol=1e-6)
 
 
 X = np.random.default_rng(0).normal(size=(2, 3, 8)).astype("float32")

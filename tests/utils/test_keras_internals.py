@@ -24,7 +24,6 @@ from keras_albert.utils.keras_internals import (
     has_no_value,
     is_evaluation_of_fit,
     mark_as_seeded,
-    memory_address,
     optimized_variables,
     outputs_of_layer,
     register_parameters,
@@ -228,14 +227,6 @@ def test_has_no_value(fit):
 
 
 @pytest.mark.skipif(on() != "torch", reason="only its programs read addresses")
-def test_memory_address():
-    variable = keras.Variable([1.0])
-    before = memory_address(variable)
-    assert before == variable.value.data_ptr()
-    variable.assign([2.0])
-    assert memory_address(variable) == before
-
-
 def test_mark_as_seeded():
     """Dropout calls `next` of a generator that the constructor never saw."""
 

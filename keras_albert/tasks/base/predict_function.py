@@ -8,14 +8,7 @@ from typing import TYPE_CHECKING, Any
 import keras
 import numpy as np
 
-from keras_albert.layers.attention import ROW_TOKENS
-from keras_albert.tasks.base.torch_program import (
-    TorchExportCache,
-    TracedConstants,
-    trace,
-)
 from keras_albert.tasks.distribution.model_state import call_with_values
-from keras_albert.tasks.inputs.preprocessed_inputs import ID_NAMES
 from keras_albert.utils.arguments import warn_of_depth
 from keras_albert.utils.keras_internals import BACKBONE, share_attributes
 
@@ -28,10 +21,8 @@ Run = Callable[[dict[str, Any]], Any]
 class BatchOutputs:
     """A function from one batch of ids to the model's outputs, for several threads."""
 
-    # What is compiled (on TensorFlow Keras' graph, on JAX a program for each shape, on
-    # PyTorch one without the overhead of Keras, for all shapes) is kept until the model
-    # has other variables or its `predict_function` is reset; on PyTorch also until
-    # values are in other memory or an attribute of a layer is replaced.
+    # What is compiled (on TensorFlow Keras' graph, on JAX a program for each shape) is
+    # kept until the model has other variables or its `predict_function` is reset.
 
     def __init__(self, task: "AlbertTask") -> None:
         self._task = task
@@ -73,15 +64,16 @@ class _Compiled:
         self._variables = task.variables
         maker = _MAKERS[keras.config.backend()]
         self.run_batch: Run = maker(task, self._variables)
-        self._constants = TracedConstants(task)
 
     def is_current(self, task: "AlbertTask") -> bool:
+        """Return whether the task would compile the same again."""
+        if self._function is not task.predict_function:
+            return False
+        # PyTorch compiles nothing, and reads the model each time.
+        is_eager = keras.config.backend() == "torch"
         known, variables = self._variables, task.variables
-        return (
-            self._function is task.predict_function
-            and len(known) == len(variables)
-            and all(map(operator.is_, known, variables))
-            and self._constants.are_current()
+        return is_eager or (
+            len(known) == len(variables) and all(map(operator.is_, known, variables))
         )
 
 
@@ -108,46 +100,21 @@ def _make_for_jax(task: "AlbertTask", variables: list[Any]) -> Run:
     return lambda inputs: call_with_values(compute, variables, inputs)
 
 
-class _TorchRun:
-    """Keras' step for the first batches, then a program traced from it."""
+def _make_for_torch(task: "AlbertTask", variables: list[Any]) -> Run:
+    del variables
+    predict = task.predict_function
 
-    def __init__(self, task: "AlbertTask", variables: list[Any]) -> None:
-        del variables
-        self._task = task
-        self._predict = task.predict_function
-        self.traced = TorchExportCache(task)
-
-    def __call__(self, inputs: dict[str, Any]) -> Any:
+    def run(inputs: dict[str, Any]) -> Any:
         tensors = keras.tree.map_structure(keras.ops.convert_to_tensor, inputs)
-        program = None if ROW_TOKENS in inputs else self._find_program(inputs)
-        if program is None:
-            return self._predict([(tensors,)])
-        return program(*(tensors[name] for name in sorted(tensors)))
+        return predict([(tensors,)])
 
-    def _find_program(self, inputs: dict[str, Any]) -> Any:
-        names, task = sorted(inputs), self._task
-
-        def step(*tensors: Any) -> Any:
-            return task.predict_step((dict(zip(names, tensors, strict=True)),))
-
-        def axes(name: str) -> list[str]:
-            group = "ids" if name in ID_NAMES else name
-            return ["rows", *(f"{group}_{n}" for n in range(1, inputs[name].ndim))]
-
-        def make() -> Any:
-            tensors = [(inputs[name].dtype.name, axes(name)) for name in names]
-            longest = {axes("token_ids")[-1]: task.backbone.max_sequence_length}
-            return trace(step, tensors, longest)
-
-        # One for each number of axes: an embedder takes texts and pairs.
-        kind = tuple((name, inputs[name].ndim) for name in names)
-        return self.traced.find(kind, inputs["token_ids"].size, make)
+    return run
 
 
 _MAKERS: dict[str, Callable[["AlbertTask", list[Any]], Run]] = {
     "tensorflow": _make_for_tensorflow,
     "jax": _make_for_jax,
-    "torch": _TorchRun,
+    "torch": _make_for_torch,
 }
 
 

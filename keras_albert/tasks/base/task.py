@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from keras_albert.backbone.albert_backbone import select_inputs
 from keras_albert.layers.attention import packed_rows
-from keras_albert.layers.run_layers import own_arguments
+from keras_albert.layers.run_layers import call_layer, is_bare, own_arguments
 from keras_albert.tasks.base.auto_compile import AutomaticCompile
 from keras_albert.tasks.base.export_formats import check_export_options, export_writer
 from keras_albert.tasks.base.heads import RandomHead
@@ -145,7 +145,7 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
         """Run the model on its inputs, as in `AlbertBackbone.call`."""
         backbone = self.backbone
         is_graph = backbone.num_layers == backbone.encoder.num_layers
-        if is_graph and packed_rows(inputs) is None:
+        if is_graph and packed_rows(inputs) is None and not is_bare(inputs):
             inputs = select_inputs(self, inputs)
             return super().call(inputs, training=training, mask=mask)
         return self._run_layers(inputs, training)
@@ -581,7 +581,11 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
     def predict_step(self, *state_and_data: Any) -> Any:
         """Predict for a batch of a data set; Keras calls this."""
         *state, data = state_and_data
-        return super().predict_step(*state, batch_padding.unpad_batch(data))
+        data = batch_padding.unpad_batch(data)
+        if keras.config.backend() != "torch":
+            return super().predict_step(*state, data)
+        x, _, _ = keras.utils.unpack_x_y_sample_weight(data)
+        return call_layer(self, x, training=False)
 
     def get_metrics_result(self) -> dict[str, Any]:
         """Return the metrics of this process; Keras 3.16 would wait for the others."""

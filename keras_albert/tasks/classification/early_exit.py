@@ -11,10 +11,10 @@ import numpy.typing as npt
 from keras import ops
 
 from keras_albert.backbone.albert_backbone import AlbertBackbone
+from keras_albert.layers.run_layers import call_layer
 from keras_albert.tasks.base.other_backbone import at_depth, remake
 from keras_albert.tasks.base.outputs import check_nan, iterate, predict_all
 from keras_albert.tasks.base.predict_function import compile_function
-from keras_albert.tasks.base.torch_program import TorchExportCache, trace
 from keras_albert.tasks.distribution.model_state import one_thread
 from keras_albert.tasks.inputs.datasets import Steps
 from keras_albert.tasks.inputs.model_input import make_batches
@@ -129,7 +129,7 @@ class EarlyExit:
         backbone = classifier.backbone
 
         def start(token_ids: Any, segment_ids: Any) -> Any:
-            return backbone.embedding(token_ids, segment_ids=segment_ids)
+            return call_layer(backbone.embedding, token_ids, segment_ids=segment_ids)
 
         # A layer, so that weights are read in the precision of the model.
         run_layer = keras.layers.Lambda(
@@ -138,24 +138,12 @@ class EarlyExit:
         )
 
         def step(x: Any, padding_mask: Any, layer: Any) -> Any:
-            x = run_layer((x, padding_mask, layer))
+            x = call_layer(run_layer, (x, padding_mask, layer))
             pooled = backbone.pool(x, padding_mask)
-            return x, classifier.output_dense(pooled, exit=layer)
-
-        def make_programs() -> tuple[Any, Any] | None:
-            ids = "int32", ("rows", "length")
-            hidden = backbone.compute_dtype, ("rows", "length", backbone.hidden_dim)
-            longest = {"length": backbone.max_sequence_length}
-            programs = (
-                trace(start, [ids, ids], longest),
-                trace(step, [hidden, ids, ("int32", ())], longest),
-            )
-            return programs if all(programs) else None
+            return x, call_layer(classifier.output_dense, pooled, exit=layer)
 
         self._start = compile_function(classifier, start)
         self._step = compile_function(classifier, step)
-        self._make_programs = make_programs
-        self.traced = TorchExportCache(classifier)
         self._layers = [
             ops.convert_to_tensor(layer, "int32")
             for layer in range(backbone.num_layers)
@@ -167,9 +155,7 @@ class EarlyExit:
         """Predict for a batch."""
         ids = {name: ops.convert_to_tensor(x, "int32") for name, x in inputs.items()}
         tokens = inputs["token_ids"]
-        programs = self.traced.find("exits", tokens.size, self._make_programs)
-        start, step = programs or (self._start, self._step)
-        x, mask = start(ids["token_ids"], ids["segment_ids"]), ids["padding_mask"]
+        x, mask = self._start(ids["token_ids"], ids["segment_ids"]), ids["padding_mask"]
         count, num_layers = len(tokens), len(self._layers)
         outputs = np.zeros((count, self.classifier.num_classes), "float32")
         depths = np.full(count, num_layers)
@@ -178,7 +164,7 @@ class EarlyExit:
         texts, places = np.arange(count), np.arange(count)
         agreed = np.zeros(count, int)
         for layer, number in enumerate(self._layers):
-            x, answers = step(x, mask, number)
+            x, answers = self._step(x, mask, number)
             found = ops.convert_to_numpy(answers)[places]
             if rule.threshold is not None:
                 leaves = rule.is_confident(self.classifier, found)

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from keras_albert.backbone.albert_backbone import AlbertBackbone
 from keras_albert.layers.heads import ExitHeads
+from keras_albert.layers.run_layers import call_layer
 from keras_albert.tasks.base.heads import (
     NamedClasses,
     count_classes,
@@ -133,10 +134,10 @@ class AlbertClassifier(
         self.set_threshold = set_threshold
 
     def _run_layers(self, inputs: Any, training: bool | None = None) -> Any:
-        x = self.backbone(inputs, training=training)["pooled_output"]
-        x = self.output_dropout(x, training=training)
+        x = call_layer(self.backbone, inputs, training=training)["pooled_output"]
+        x = call_layer(self.output_dropout, x, training=training)
         exits = {"exit": self.backbone.num_layers - 1} if self.exits else {}
-        return self.output_dense(x, **exits)
+        return call_layer(self.output_dense, x, **exits)
 
     @property
     def is_regression(self) -> bool:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from keras_albert.backbone.albert_backbone import AlbertBackbone, backbone_inputs
 from keras_albert.layers import heads
+from keras_albert.layers.run_layers import call_layer
 from keras_albert.tasks.base.heads import output_dense
 from keras_albert.tasks.base.task import AlbertTask
 from keras_albert.tasks.inputs.preprocessed_inputs import first_outside
@@ -135,12 +136,12 @@ class AlbertQuestionAnswerer(AlbertTask, keras_hub.models.Task):
 
     def _run_layers(self, inputs: Any, training: bool | None = None) -> Any:
         ids = backbone_inputs(self.backbone, inputs)
-        tokens = self.backbone(ids, training=training)["sequence_output"]
+        tokens = call_layer(self.backbone, ids, training=training)["sequence_output"]
         masks = inputs["segment_ids"], inputs["padding_mask"]
         if self.head == "conditional":
             starts = inputs["start_positions"]
-            return self.span_head(tokens, *masks, starts, training=training)
-        logits, mask = self.span_logits(tokens), heads.span_mask(*masks)
+            return call_layer(self.span_head, tokens, *masks, starts, training=training)
+        logits, mask = call_layer(self.span_logits, tokens), heads.span_mask(*masks)
         return {
             "start_logits": heads.mask_logits(logits[..., 0], mask),
             "end_logits": heads.mask_logits(logits[..., 1], mask),

@@ -12,6 +12,7 @@ from keras import ops
 from keras_albert.backbone.albert_backbone import AlbertBackbone, select_inputs
 from keras_albert.layers.attention import packing_inputs
 from keras_albert.layers.heads import MaskedPooling
+from keras_albert.layers.run_layers import call_layer
 from keras_albert.tasks.base.outputs import DocumentOutputs
 from keras_albert.tasks.base.task import AlbertTask
 from keras_albert.tasks.inputs.datasets import is_dataset
@@ -171,12 +172,12 @@ class AlbertTextEmbedder(DocumentOutputs, AlbertTask, keras_hub.models.TextEmbed
         self._read_probabilities()
 
     def _run_layers(self, inputs: Any, training: bool | None = None) -> Any:
-        x = self.backbone(inputs, training=training)["sequence_output"]
+        x = call_layer(self.backbone, inputs, training=training)["sequence_output"]
         is_weighted = self.inverse_frequency is not None
         ids = inputs["token_ids"] if is_weighted else None
-        x = self.pooling(x, inputs["padding_mask"], ids)
+        x = call_layer(self.pooling, x, inputs["padding_mask"], ids)
         x = x if self.dim is None else x[:, : self.dim]
-        return self.unit_length(x) if self.normalize else x
+        return call_layer(self.unit_length, x) if self.normalize else x
 
     def _read_probabilities(self) -> None:
         """Set the probabilities of tokens to the vocabulary's, once there is one."""

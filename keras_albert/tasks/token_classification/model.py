@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from keras_albert.backbone.albert_backbone import AlbertBackbone
+from keras_albert.layers.run_layers import call_layer
 from keras_albert.tasks.base import heads
 from keras_albert.tasks.base.outputs import softmax
 from keras_albert.tasks.base.task import AlbertTask
@@ -106,8 +107,9 @@ class AlbertTokenClassifier(heads.NamedClasses, AlbertTask, keras_hub.models.Tas
         self.dropout = dropout
 
     def _run_layers(self, inputs: Any, training: bool | None = None) -> Any:
-        x = self.backbone(inputs, training=training)["sequence_output"]
-        return self.output_dense(self.output_dropout(x, training=training))
+        x = call_layer(self.backbone, inputs, training=training)["sequence_output"]
+        x = call_layer(self.output_dropout, x, training=training)
+        return call_layer(self.output_dense, x)
 
     def default_loss(self) -> keras.losses.Loss:
         """Return cross-entropy, the mean over tagged positions."""

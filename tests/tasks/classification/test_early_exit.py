@@ -348,6 +348,49 @@ def test_formats_without_exits_refuse_them(make, tmp_path):
             getattr(classifier, f"export_to_{export}")(tmp_path / export)
 
 
+@pytest.mark.skipif(keras.config.backend() == "torch", reason="runs eagerly")
+def test_the_training_program_does_not_grow_with_depth(make):
+    from tests.compiled import program_size
+
+    def size(num_layers):
+        classifier = make(num_layers=num_layers)
+        ids = ops.zeros((2, 8), "int32")
+
+        def run(ids):
+            inputs = {"token_ids": ids, "segment_ids": ids, "padding_mask": ids}
+            return classifier(inputs, training=True)
+
+        return program_size(run, ids)
+
+    assert size(4) == size(12)
+
+
+CHANGES = {
+    "none": lambda classifier: None,
+    "weights": lambda classifier: scale(classifier, 1.0),
+    "lora": add_lora,
+    "int8": lambda classifier: classifier.quantize("int8"),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_layers_one_by_one_equal_all_of_them(make, toy, change):
+    # Of all lengths.
+    texts = [" ".join(toy[0][:n]) for n in range(1, 5)] + toy[0][:16]
+    rank = 2 if change in ("none", "int8") else None
+    classifier = spread(make(num_classes=3, adapter_rank=rank), texts)
+    CHANGES[change](classifier)
+    for rule in ({"patience": 1}, {"patience": 2}, {"threshold": 0.7}):
+        outputs, depths = classifier.predict(
+            texts, 7, **rule, return_depths=True, verbose=0
+        )
+        for depth in set(depths):
+            expected = classifier.predict(texts, 7, num_layers=int(depth), verbose=0)
+            np.testing.assert_allclose(
+                outputs[depths == depth], expected[depths == depth], atol=1e-5
+            )
+
+
 def test_texts_leave_in_the_precision_of_the_model(make, toy):
     classifier = make(dtype="mixed_bfloat16")
     texts = toy[0][:8]
