@@ -74,7 +74,7 @@ def draw(labels, count: int, seed: int) -> list[int]:
         of_class = chosen.setdefault(labels[row], [])
         if len(of_class) < count:
             of_class.append(row)
-    return sum(chosen.values(), [])
+    return [row for rows in chosen.values() for row in rows]
 
 
 def pairs_of(texts, labels, count: int, seed: int):

@@ -156,10 +156,10 @@ def compare_search(texts, queries):
     theirs, numbers = index.search(asked, 10)
     found, _ = search(build_index(corpus), asked, top_k=10)
     recall = np.mean([len({*a} & {*b}) / 10 for a, b in zip(rows, found, strict=True)])
+    same, gap = (rows == numbers).mean(), np.abs(cosines - theirs).max()
     print(
-        f"{len(texts):,} texts, {len(queries)} queries, top 10: {(rows == numbers).mean():.2%}"
-        f" of the rows are faiss', cosines differ by {np.abs(cosines - theirs).max():.1e}; "
-        f"`build_index` finds {recall:.2%} of them",
+        f"{len(texts):,} texts, {len(queries)} queries, top 10: {same:.2%} of the rows "
+        f"are faiss', cosines differ by {gap:.1e}; `build_index` finds {recall:.2%}",
         flush=True,
     )
 

@@ -103,6 +103,7 @@ finished = subprocess.run(
     cwd=folder,
     capture_output=True,
     text=True,
+    check=False,  # Its status says whether there are errors.
 )
 print(finished.stdout)
 findings = json.loads((folder / "found.json").read_text())["findings"]
