@@ -424,7 +424,7 @@ interrupted, the same command resumes it with the same result.
 Errors, with which scores mean little: equal texts in both files, or with different
 labels; labels of --dev that FILE lacks; empty texts. Notes: nearly equal texts, labels
 that a classifier of the other rows contradicts, small classes, texts that are cut, and
-characters that the vocabulary lacks. The status is 1 if there are errors.
+characters or languages that the vocabulary lacks. The status is 1 if there are errors.
 """,
         "keras-albert check train.tsv --dev dev.tsv --unlabelled texts.txt",
         _CHECK,
