@@ -118,7 +118,10 @@ print(f"{len(doubtful)} doubtful, {len(found_rows)} of the 5 that are wrong")
 
 """
 Read the doubtful rows again and correct them; the rest of the tutorial has the right
-labels.
+labels. With 96 labels, the other rows teach little: most wrong labels stay hidden, and
+some doubtful ones are right. Of 1,200 labels, the check finds
+[three wrong ones of four](../command_line.md#mistakes-in-the-files). Check again as the
+file grows.
 
 ## Two models in a second
 
@@ -176,6 +179,9 @@ for name, part in (("chosen", chosen), ("in order", others)):
     print(f"{name:>9}: {len(part)} labels, {found:.1%}")
 
 """
+With 240 messages to test, a difference of less than two points is within chance: on
+these balanced classes the choice hardly matters. Try it where classes are rare.
+
 The curve says whether more labels would help. The vectors of the texts are kept on
 disk, so that each further head takes a moment.
 """
@@ -187,9 +193,6 @@ for size in (count, 300, len(pool)):
     )
 
 """
-With 240 messages to test, a difference of less than two points is within chance: on
-these balanced classes the choice hardly matters. Try it where classes are rare.
-
 ## Fine-tuning
 
 With labels of both rounds, all weights are trained. Twelve passes over 192 messages in
@@ -254,7 +257,7 @@ options.register_custom_ops_library(get_library_path())
 session = onnxruntime.InferenceSession(sys.argv[1], options)
 texts = np.array(json.load(sys.stdin))
 print(json.dumps(session.run(["label"], {"text": texts})[0].tolist()))"""
-requests = ["where is my parcel?", "you charged me twice", "the app closes at once"]
+requests = list(texts[test][:3])
 finished = subprocess.run(
     [sys.executable, "-c", client, str(path)],
     input=json.dumps(requests),
@@ -264,6 +267,23 @@ finished = subprocess.run(
 )
 for text, label in zip(requests, json.loads(finished.stdout)):
     print(f"{label:>9}  {text}")
+
+"""
+## On questions that people asked
+
+The messages were written for this project. The same program on 1,200 of SQuAD's
+questions on six Wikipedia articles, whose class is the article, printed with PyTorch:
+
+| | 96 labels | 192, chosen | 192, in order | 300 | 720 |
+|---|---|---|---|---|---|
+| TF-IDF | 73.3% | | | 82.1% | 87.1% |
+| linear head | 87.5% | 91.7% | 90.0% | 92.1% | 93.8% |
+| fine-tuned | | 92.5% | | | |
+
+The sets contained the right article for 92.5% of the questions, each with one label.
+The check found none of the five wrong labels among 96. `questions()` in
+`benchmarks/contrastive_labels.py` reads the rows, and `TUTORIAL_MESSAGES` takes them.
+"""
 
 """
 ## Conclusion
