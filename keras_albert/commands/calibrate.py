@@ -2,6 +2,7 @@
 
 import argparse
 
+from keras_albert.commands.judge import check_labels
 from keras_albert.commands.report import plain_console
 from keras_albert.commands.tasks import known_task
 from keras_albert.conversion.convert import load_task
@@ -19,6 +20,8 @@ def run(arguments: argparse.Namespace) -> None:
     data = known_task(task).read(arguments.file, arguments)
     console = plain_console()
     console.print(data.description, highlight=False)
+    if not task.is_regression:
+        check_labels(task, data)
     found = task.calibrate(data.x, data.y, arguments.error_rate)
     task.save_to_preset(arguments.output)
     for name, value in found.items():

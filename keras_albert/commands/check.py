@@ -141,6 +141,10 @@ def labels(files: Sequence[Dataset]) -> Iterator[Finding]:
     counts = [Counter(_names(data)) for data in files]
     if not counts[0]:
         return
+    if len(counts[0]) == 1 and isinstance(files[0].y[0], str):
+        (name,) = counts[0]
+        what = "1 class, so that there is nothing to learn"
+        yield Finding("one class", what, [f"{files[0].where(name)}: {name!r}"], True)
     for data, found in zip(files[1:], counts[1:], strict=True):
         if missing := sorted(set(found) - set(counts[0])):
             examples = [f"{data.where(name)}: {name!r}" for name in missing]
@@ -283,9 +287,8 @@ def _label(data: Dataset, number: int) -> str:
 
 def _one(data: Dataset, number: int) -> str:
     text = shorten(data.row_text(number), _CHARACTERS)
-    return " ".join(
-        filter(None, (f"{data.place(number)}:", _label(data, number), text))
-    )
+    label = shorten(_label(data, number), _CHARACTERS // 2)
+    return " ".join(filter(None, (f"{data.place(number)}:", label, text)))
 
 
 def _pair(places: Sequence[Place]) -> str:

@@ -50,6 +50,7 @@ def test_good_files_have_no_errors(tmp_path, capsys):
         ("leakage", ROWS, [("Where is my  parcel", "delivery")], "dev.tsv, line 2"),
         ("contradiction", [*ROWS, (ROWS[0][0], "refund")], [], "train.tsv, line 6"),
         ("unknown labels", ROWS, [("hello", "Refund")], "dev.tsv, line 2"),
+        ("one class", ROWS[:2], [], "train.tsv, line 2: 'delivery'"),
         ("empty", [*ROWS, (" ", "refund")], [], "train.tsv, line 6"),
     ],
 )
