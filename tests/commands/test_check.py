@@ -71,7 +71,7 @@ def test_notes(tmp_path):
     ]
     train += [("all fine \N{SNOWMAN}", "praise"), ("word " * 600, "praise")]
     train.append((refund.format("two hours"), "praise"))
-    train.append(("Wo ist mein Paket, ich warte seit zwei Wochen.", "delivery"))
+    train.append(("Die Seite lädt nicht, sobald ich auf Bezahlen drücke.", "delivery"))
     new = tmp_path / "new.txt"
     new.write_text("where is my parcel\nI want my money or my parcel\n")
     rows = [(f"{text} {n}", label) for text, label in ROWS for n in range(5)]
@@ -83,7 +83,7 @@ def test_notes(tmp_path):
         "near duplicates": "line 7: 'praise' The refund was",
         "cut": "line 9: ",
         "unknown": "line 8: 'praise' all fine",
-        "split words": ": 'delivery' Wo ist mein Paket",
+        "split words": ": 'delivery' Die Seite",
         "small classes": "'praise': 4",
         "label next": "row 1: I want my money or my parcel",
     }
