@@ -422,9 +422,10 @@ interrupted, the same command resumes it with the same result.
         """Look for mistakes in labelled files before training on them.
 
 Errors, with which scores mean little: equal texts in both files, or with different
-labels; labels of --dev that FILE lacks; empty texts. Notes: nearly equal texts, labels
-that a classifier of the other rows contradicts, small classes, texts that are cut, and
-characters that the vocabulary lacks. The status is 1 if there are errors.
+labels; labels of --dev that FILE lacks; one class; empty texts. Notes: nearly equal
+texts, labels that a classifier of the other rows contradicts, small classes, texts that
+are cut, and characters or languages that the vocabulary lacks. The status is 1 if there
+are errors.
 """,
         "keras-albert check train.tsv --dev dev.tsv --unlabelled texts.txt",
         _CHECK,

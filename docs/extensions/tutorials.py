@@ -16,7 +16,6 @@ MARK = "<!-- the list of the tutorials -->"
 _GROUPS = {
     "First steps": (
         "getting_started",
-        "few_labels",
         "hundred_labels",
         "checkpoints",
     ),

@@ -478,8 +478,8 @@ What to try next:
 
 - another encoder: `AlbertTextEmbedder.from_preset("hf://BAAI/bge-small-en-v1.5")`, or
   `"hf://intfloat/e5-small-v2"`, whose texts begin with a prompt;
-- [few labels](few_labels.py), with the vectors of this encoder instead of the small
-  preset's;
+- [from 100 labels to a served model](hundred_labels.py), with this encoder instead of
+  the small preset;
 - `keras_albert.compress()`, which makes a smaller model with ALBERT's savings, and
   [distillation](distillation.py) to train it;
 - [sentence embeddings](sentence_embeddings.py): training on pairs;

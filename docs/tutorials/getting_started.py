@@ -343,7 +343,7 @@ What to try next:
 
 - a full-size preset: `from_preset("albert_base_en_uncased", num_classes=6)`, on a
   GPU;
-- [few labels](few_labels.py): how many labelled messages are needed;
+- [from 100 labels to a served model](hundred_labels.py): check, label, explain;
 - [checkpoints](checkpoints.py): models of transformers, KerasHub and
   google-research;
 - [LoRA and int8](lora_and_int8.py): train and store fewer numbers;

@@ -329,7 +329,7 @@ choose the model.
 What to try next:
 
 - the other five tasks with the script `examples/glue.py`;
-- [few labels](few_labels.py), a comparison from 96 to 960 examples;
+- [from 100 labels to a served model](hundred_labels.py), with few examples;
 - [sentence pairs](sentence_pairs.py) and
   [sentence embeddings](sentence_embeddings.py) for similarity at scale;
 - [LoRA and int8](lora_and_int8.py), to train and store less per task.

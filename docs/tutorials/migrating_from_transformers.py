@@ -259,7 +259,8 @@ classifier.save_to_preset(folder / "mine")
 
 """
 The model is trained on three sentences only, to show that a loaded model can be
-trained. [Few labels](few_labels.py) has real data and baselines.
+trained. [From 100 labels](hundred_labels.py) has more data and a
+baseline.
 
 | transformers 4 | keras_albert |
 |---|---|

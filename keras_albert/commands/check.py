@@ -25,6 +25,8 @@ Place = tuple[Dataset, int]
 _FOLDS = 5
 # The cosine of two texts that differ by a word or two.
 _NEAR = 0.95
+# English texts have 1.2 tokens a word; short ones vary.
+_MANY_TOKENS, _FEWEST_TOKENS = 2, 10
 _BLOCK = 2048
 _CHARACTERS = 120
 
@@ -136,6 +138,10 @@ def labels(files: Sequence[Dataset]) -> Iterator[Finding]:
     counts = [Counter(_names(data)) for data in files]
     if not counts[0]:
         return
+    if len(counts[0]) == 1 and isinstance(files[0].y[0], str):
+        (name,) = counts[0]
+        what = "1 class, so that there is nothing to learn"
+        yield Finding("one class", what, [f"{files[0].where(name)}: {name!r}"], True)
     for data, found in zip(files[1:], counts[1:], strict=True):
         if missing := sorted(set(found) - set(counts[0])):
             examples = [f"{data.where(name)}: {name!r}" for name in missing]
@@ -148,13 +154,18 @@ def labels(files: Sequence[Dataset]) -> Iterator[Finding]:
 
 
 def tokens(files: Sequence[Dataset], embedder: Any) -> Iterator[Finding]:
-    """Find texts that a row cuts, and those with words that the vocabulary lacks."""
+    """Find texts that a row cuts, and those that the vocabulary does not fit."""
     tokenizer = embedder.preprocessor.tokenizer
     length = embedder.preprocessor.max_sequence_length
     unknown: list[tuple[float, Place]] = []
+    split: list[tuple[float, Place]] = []
     cut: list[Place] = []
     for data in files:
-        for number, ids in enumerate(tokenizer.tokenize(data.row_texts())):
+        texts = data.row_texts()
+        for number, ids in enumerate(tokenizer.tokenize(texts)):
+            tokens_a_word = len(ids) / max(1, len(texts[number].split()))
+            if len(ids) >= _FEWEST_TOKENS and tokens_a_word >= _MANY_TOKENS:
+                split.append((tokens_a_word, (data, number)))
             lacks = sum(token == tokenizer.vocabulary.unknown_id for token in ids)
             if lacks:
                 unknown.append((lacks / len(ids), (data, number)))
@@ -163,6 +174,15 @@ def tokens(files: Sequence[Dataset], embedder: Any) -> Iterator[Finding]:
     if cut:
         what = _count(cut, f"texts have more than {length} tokens, and are cut")
         yield Finding("cut", what, _shown(cut))
+    if split:
+        split.sort(key=lambda each: -each[0])
+        what = _count(
+            split,
+            f"texts have {_MANY_TOKENS} or more tokens a word: the vocabulary may lack "
+            "their language",
+        )
+        shown = [f"{ratio:.1f}: {_one(*place)}" for ratio, place in split]
+        yield Finding("split words", what, shown)
     if unknown:
         unknown.sort(key=lambda each: -each[0])
         what = _count(unknown, "texts have characters that the vocabulary lacks")
@@ -264,9 +284,8 @@ def _label(data: Dataset, number: int) -> str:
 
 def _one(data: Dataset, number: int) -> str:
     text = shorten(data.row_text(number), _CHARACTERS)
-    return " ".join(
-        filter(None, (f"{data.place(number)}:", _label(data, number), text))
-    )
+    label = shorten(_label(data, number), _CHARACTERS // 2)
+    return " ".join(filter(None, (f"{data.place(number)}:", label, text)))
 
 
 def _pair(places: Sequence[Place]) -> str:

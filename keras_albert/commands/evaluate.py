@@ -15,7 +15,12 @@ from rich.table import Table
 
 from keras_albert.commands.answer_file import to_json
 from keras_albert.commands.datasets import Dataset, on_one_scale
-from keras_albert.commands.metrics import EvaluatedRows, Evaluation, Scores
+from keras_albert.commands.metrics import (
+    EvaluatedRows,
+    Evaluation,
+    Scores,
+    check_labels,
+)
 from keras_albert.commands.report import draw_confusion, plain_console, show_report
 from keras_albert.commands.tasks import known_task
 from keras_albert.conversion.convert import load_task
@@ -274,6 +279,8 @@ def run_calibrate(arguments: argparse.Namespace) -> None:
     data = known_task(task).read(arguments.file, arguments)
     console = plain_console()
     console.print(data.description, highlight=False)
+    if not task.is_regression:
+        check_labels(task, data)
     found = task.calibrate(data.x, data.y, arguments.error_rate)
     task.save_to_preset(arguments.output)
     for name, value in found.items():

@@ -47,8 +47,8 @@ class Evaluation:
     rows: EvaluatedRows | None = None
 
 
-def evaluate_classes(task: AlbertTask, data: Dataset) -> Evaluation:
-    """Evaluate a classifier, of one class or of several for a text."""
+def check_labels(task: AlbertTask, data: Dataset) -> None:
+    """Raise if a file has a label that a classifier lacks, with its place."""
     for row in data.y:
         for name in [row] if isinstance(row, str) else row:
             if name not in task.class_names:
@@ -56,6 +56,11 @@ def evaluate_classes(task: AlbertTask, data: Dataset) -> Evaluation:
                     f"{data.where(name)} has the label {name!r}, and the model knows "
                     f"{', '.join(map(repr, task.class_names))}. Correct or drop it."
                 )
+
+
+def evaluate_classes(task: AlbertTask, data: Dataset) -> Evaluation:
+    """Evaluate a classifier, of one class or of several for a text."""
+    check_labels(task, data)
     if task.is_multi_label:
         return _evaluate_several(task, data)
     names = task.class_names

@@ -50,6 +50,7 @@ def test_good_files_have_no_errors(tmp_path, capsys):
         ("leakage", ROWS, [("Where is my  parcel", "delivery")], "dev.tsv, line 2"),
         ("contradiction", [*ROWS, (ROWS[0][0], "refund")], [], "train.tsv, line 6"),
         ("unknown labels", ROWS, [("hello", "Refund")], "dev.tsv, line 2"),
+        ("one class", ROWS[:2], [], "train.tsv, line 2: 'delivery'"),
         ("empty", [*ROWS, (" ", "refund")], [], "train.tsv, line 6"),
     ],
 )
@@ -70,6 +71,7 @@ def test_notes(tmp_path):
     ]
     train += [("all fine \N{SNOWMAN}", "praise"), ("word " * 600, "praise")]
     train.append((refund.format("two hours"), "praise"))
+    train.append(("Die Seite lädt nicht, sobald ich auf Bezahlen drücke.", "delivery"))
     new = tmp_path / "new.txt"
     new.write_text("where is my parcel\nI want my money or my parcel\n")
     rows = [(f"{text} {n}", label) for text, label in ROWS for n in range(5)]
@@ -81,6 +83,7 @@ def test_notes(tmp_path):
         "near duplicates": "line 7: 'praise' The refund was",
         "cut": "line 9: ",
         "unknown": "line 8: 'praise' all fine",
+        "split words": ": 'delivery' Die Seite",
         "small classes": "'praise': 4",
         "label next": "row 1: I want my money or my parcel",
     }

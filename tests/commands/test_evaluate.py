@@ -246,6 +246,10 @@ def test_a_calibrated_preset_has_sets(file, tmp_path, capsys):
     assert run_command(["predict", str(tmp_path / "sets"), str(file)]) == 0
     rows = capsys.readouterr().out.splitlines()[-len(TEXTS) :]
     assert all(json.loads(row)["set"] for row in rows)
+    wrong = tmp_path / "wrong.tsv"
+    wrong.write_text("text\tlabel\na fine film\tgreat\n", encoding="utf-8")
+    assert run_command(["calibrate", PRESET, str(wrong), str(tmp_path / "no")]) == 1
+    assert "wrong.tsv, line 2 has the label 'great'" in capsys.readouterr().err
     words[1] = "albert_small_en_uncased_ner"
     words[3] = str(tmp_path / "other")
     assert run_command(words) == 1

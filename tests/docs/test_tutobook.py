@@ -49,12 +49,12 @@ def test_a_notebook_has_the_cells_that_are_shown():
     assert tutobook.to_notebook(TEXT) == notebook
 
 
-LINKS = "[a](few_labels.py), [the\\n b](../tasks/index.md#words), [c](https://x.y/z.py)"
+LINKS = "[a](glue.py), [the\\n b](../tasks/index.md#words), [c](https://x.y/z.py)"
 
 
 def test_links_of_a_downloaded_notebook_lead_to_the_site():
     expected = (
-        "[a](https://a.b/0.1.0/tutorials/few_labels.html), "
+        "[a](https://a.b/0.1.0/tutorials/glue.html), "
         "[the\\n b](https://a.b/0.1.0/tasks/index.html#words), [c](https://x.y/z.py)"
     )
     for site in ("https://a.b/0.1.0/", "https://a.b/0.1.0"):

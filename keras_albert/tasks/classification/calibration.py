@@ -40,6 +40,8 @@ def calibrate(
     if len(targets) != len(logits):
         msg = f"`x` has {len(logits)} texts, and `y` has {len(targets)} labels."
         raise ValueError(msg)
+    if not len(targets):
+        raise ValueError("There are no examples: `x` is empty. Pass labelled texts.")
     # Rows that chose the temperature are no fair sample for the threshold.
     first, rest = slice(0, None, 2), slice(1, None, 2)
     if error_rate is None:

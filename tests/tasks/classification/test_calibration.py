@@ -101,6 +101,7 @@ def test_a_calibrated_model_is_saved_and_exported(tmp_path):
         ({"num_classes": 2}, {"error_rate": 0.01}, "at least 198 texts"),
         ({"num_classes": 2}, {"y": [0, 2] * 10}, "label"),
         ({"num_classes": 2}, {"y": [0, 1]}, "20 texts"),
+        ({"num_classes": 2}, {"x": [], "y": []}, "`x` is empty"),
     ],
 )
 def test_mistakes_change_nothing(head, options, message):

@@ -1,0 +1,158 @@
+"""Compare contrastive training on few labels (SetFit) with a linear head alone.
+
+    KERAS_BACKEND=torch python benchmarks/contrastive_labels.py \
+        --sst2 path/to/SST-2 --squad train.json
+
+Both end with `fit(method="linear")` on the same labels. Before it, the contrastive side
+trains the encoder on pairs of the labelled texts: half of one class, with the
+similarity 1, half of two classes, with 0 ([Tunstall et al.,
+2022](https://arxiv.org/abs/2209.11055)). Data: the quickstart's messages, SST-2, and
+the questions on the six articles of SQUAD with most questions, whose class is the
+article. Prints the accuracy on `--rows` held-out texts for each seed, which draws the
+labels and the pairs, and a table of means and standard deviations.
+"""
+
+import argparse
+import json
+import time
+from pathlib import Path
+
+import keras
+import numpy as np
+from few_labels import HELD_OUT_MESSAGES, MESSAGES, read
+from rich.console import Console
+from rich.table import Table
+
+from keras_albert import AlbertClassifier, AlbertTextEmbedder
+from keras_albert.tasks.classification.linear import pool, read_vectors
+
+ARTICLES = 6
+
+
+def data_sets(arguments, rows):
+    """Yield (name, texts and labels to draw from, held-out ones), shuffled."""
+    texts, labels = read(MESSAGES, "text", "label")
+    cut = len(texts) - HELD_OUT_MESSAGES
+    yield "messages", (texts[:cut], labels[:cut]), (texts[cut:], labels[cut:])
+    if arguments.sst2 is not None:
+        train, dev = (
+            read(arguments.sst2 / f"{name}.tsv", "sentence", "label")
+            for name in ("train", "dev")
+        )
+        yield "SST-2", train, [column[:rows] for column in dev]
+    if arguments.squad is not None:
+        found = questions(arguments.squad)
+        yield "SQuAD's articles", *([c[part] for c in found] for part in halves(rows))
+
+
+def questions(path: Path) -> tuple[list[str], list[str]]:
+    """Read the questions on the articles that have most, and their titles."""
+    articles = {
+        article["title"]: [
+            question["question"].strip()
+            for paragraph in article["paragraphs"]
+            for question in paragraph["qas"]
+        ]
+        for article in json.loads(path.read_text(encoding="utf-8"))["data"]
+    }
+    largest = sorted(articles, key=lambda title: -len(articles[title]))[:ARTICLES]
+    pairs = [(text, title) for title in largest for text in articles[title]]
+    np.random.default_rng(0).shuffle(pairs)
+    texts, titles = zip(*pairs, strict=True)
+    return list(texts), list(titles)
+
+
+def halves(rows: int) -> tuple[slice, slice]:
+    return slice(rows, None), slice(rows)
+
+
+def draw(labels, count: int, seed: int) -> list[int]:
+    """Draw `count` rows of each class."""
+    order = np.random.default_rng(seed).permutation(len(labels))
+    chosen: dict[str, list[int]] = {}
+    for row in order.tolist():
+        of_class = chosen.setdefault(labels[row], [])
+        if len(of_class) < count:
+            of_class.append(row)
+    return [row for rows in chosen.values() for row in rows]
+
+
+def pairs_of(texts, labels, count: int, seed: int):
+    """Draw pairs of texts, every other one of the same class, with similarities."""
+    random, labels = np.random.default_rng(seed), np.array(labels)
+    first = random.integers(len(texts), size=count)
+    similarities = np.arange(count) % 2
+    second = []
+    for row, is_same in zip(first, similarities, strict=True):
+        same = labels == labels[row]
+        others = np.flatnonzero(same if is_same else ~same)
+        second.append(random.choice(others[others != row]))
+    columns = [[texts[row] for row in rows] for rows in (first, second)]
+    return tuple(columns), similarities.astype("float32")
+
+
+def solve(classifier, few, held_out) -> float:
+    """Solve the head, and return the accuracy, from vectors that are cached."""
+    classifier.fit(*few, method="linear", verbose=0)
+    pooled = pool(classifier, *np.split(read_vectors(classifier, held_out[0]), 2, -1))
+    outputs = keras.ops.convert_to_numpy(classifier.output_dense(pooled))
+    right = outputs.argmax(-1) == np.asarray(classifier.encode_targets(held_out[1]))
+    return float(right.mean())
+
+
+def compare(arguments, few, held_out, seed: int) -> dict[str, float]:
+    names = tuple(sorted(set(few[1])))
+    keras.utils.set_random_seed(seed)
+    linear = AlbertClassifier.from_preset(arguments.preset, labels=names)
+    scores = {"linear": solve(linear, few, held_out)}
+    embedder = AlbertTextEmbedder.from_preset(arguments.preset)
+    embedder.compile(learning_rate=arguments.learning_rate)
+    pairs = pairs_of(*few, arguments.steps * arguments.batch_size, seed)
+    embedder.fit(*pairs, batch_size=arguments.batch_size, verbose=0)
+    trained = AlbertClassifier(
+        embedder.backbone, labels=names, preprocessor=linear.preprocessor
+    )
+    return scores | {"contrastive, linear": solve(trained, few, held_out)}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--preset", default="albert_small_en_uncased")
+    parser.add_argument("--sst2", type=Path, help="directory with train and dev.tsv")
+    parser.add_argument("--squad", type=Path, help="a JSON file with titles")
+    parser.add_argument("--only", help="the name of one data set")
+    parser.add_argument("--counts", type=int, nargs="+", default=[8, 16])
+    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--first-seed", type=int, default=0)
+    parser.add_argument("--rows", type=int, default=500, help="held out")
+    parser.add_argument("--steps", type=int, default=40, help="on pairs")
+    parser.add_argument("--batch-size", type=int, default=16, help="of pairs")
+    parser.add_argument("--learning-rate", type=float, default=5e-5)
+    arguments = parser.parse_args()
+    table = Table("data", "labels a class", "linear", "contrastive, linear", "better")
+    for name, train, held_out in data_sets(arguments, arguments.rows):
+        if arguments.only not in (None, name):
+            continue
+        for count in arguments.counts:
+            found = []
+            for seed in range(arguments.first_seed, arguments.seeds):
+                rows = draw(train[1], count, seed)
+                few = [[column[row] for row in rows] for column in train]
+                started = time.perf_counter()
+                found.append(compare(arguments, few, held_out, seed))
+                shown = ", ".join(f"{k} {v:.4f}" for k, v in found[-1].items())
+                seconds = time.perf_counter() - started
+                print(
+                    f"{name} {count} seed {seed}: {shown}, {seconds:.0f} s", flush=True
+                )
+            sides = np.array([list(scores.values()) for scores in found]).T
+            cells = [f"{side.mean():.1%} ± {side.std():.1%}" for side in sides]
+            better = f"{(sides[1] > sides[0]).sum()} of {len(found)} seeds"
+            table.add_row(name, str(count), *cells, better)
+    Console().print(table)
+
+
+if __name__ == "__main__":
+    main()
