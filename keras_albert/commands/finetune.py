@@ -273,7 +273,8 @@ def _run(
         elif not is_finished:
             recorder = train_task(
                 *(known, task, train, dev, arguments),
-                *(folder, identity, checkpoint, console, devices, stop),
+                *(folder, identity, checkpoint, console, devices),
+                stop=stop,
             )
             recorder.load_best(task)
             report, rows = known.report(task, dev), recorder.rows
