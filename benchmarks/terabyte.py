@@ -3,8 +3,9 @@
     python benchmarks/terabyte.py VOCABULARY "texts/*.gz"
 
 Prepares the texts in one process, and reads batches as one of 64 processes, from as
-many files as 1 TB has. Prints what was measured, and the plan that follows from it, for
-one epoch in batches of 4,096 rows of 512 tokens. Not measured are the speeds: of a TPU,
+many files as 1 TB has, which repeat a few examples as if they had all. Prints what was
+measured, and the plan that follows from it, for one epoch in batches of 4,096 rows of
+512 tokens. Not measured are the speeds: of a TPU,
 they are the cycles that `tpu_compile.py --chips v5e:16x16 --batch 4096` prints
 (`--cycles`), of a GPU a share of the data sheet's rate (`--utilisation`).
 """
@@ -13,7 +14,6 @@ import argparse
 import glob
 import gzip
 import multiprocessing
-import os
 import tempfile
 import time
 from dataclasses import dataclass, replace
@@ -21,7 +21,7 @@ from pathlib import Path
 
 import numpy as np
 
-from keras_albert.pretraining import PretrainingData
+from keras_albert.pretraining import PretrainingData, prepared_files
 from keras_albert.pretraining.prepare.pipeline import PART_SIZE, prepare_examples
 from keras_albert.pretraining.prepared_files import (
     VOCABULARY_FILE,
@@ -31,12 +31,14 @@ from keras_albert.pretraining.prepared_files import (
     PreparedMetadata,
     shard_name,
 )
+from keras_albert.types import IntArray
 
 TERA = 1e12
 LENGTH = 512
 BATCH = 4096
-# Examples in each of the files that stand for those of 1 TB.
-FEW = 16
+# Of the files that stand for those of 1 TB: their examples, and record batches, of
+# which a file of 64 MiB of text has as many.
+FEW, RECORD_BATCHES = 18, 9
 
 
 @dataclass(frozen=True)
@@ -48,9 +50,19 @@ class Measured:
     tokens: float
     examples: float
     stored_bytes: float
-    open_seconds: float = 0.0
-    open_megabytes: float = 0.0
-    rows_per_second: float = 0.0
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What one of 64 processes needs to read its rows; seconds are of one core."""
+
+    open_seconds: float
+    # Of the whole process: before it opens the data, and at most.
+    megabytes_before: float
+    megabytes: float
+    # Of the first rows, each from a file that was not read before, and of the others.
+    first_rows_per_second: float
+    rows_per_second: float
 
 
 @dataclass(frozen=True)
@@ -83,12 +95,14 @@ class Plan:
     processor_hours: float
 
 
-def plan(measured: Measured, machine: Machine, seconds: float) -> Plan:
+def plan(
+    measured: Measured, rows_per_second: float, machine: Machine, seconds: float
+) -> Plan:
     """Compute the plan; `seconds` are those of an update."""
     steps = TERA / measured.text_bytes * measured.examples / BATCH
     hours = steps * seconds / 3600
     own = BATCH / seconds / machine.processes
-    share = own / measured.rows_per_second
+    share = own / rows_per_second
     return Plan(steps, hours, own, share, hours * machine.processors)
 
 
@@ -110,6 +124,7 @@ def measure_preparation(inputs: list[str], vocabulary: str, output: Path) -> Mea
 
 def write_files(prepared: Path, output: Path, count: int) -> None:
     """Write as many files as 1 TB has, with a few of the examples each."""
+    prepared_files.BATCH_ROWS = FEW // RECORD_BATCHES
     metadata = PreparedMetadata.read(prepared)
     source = ExampleFile(str(prepared / metadata.shards["train"][0]))
     pairs = [source.segments(row) for row in range(FEW)]
@@ -132,22 +147,39 @@ def write_files(prepared: Path, output: Path, count: int) -> None:
     (output / VOCABULARY_FILE).write_bytes(content)
 
 
-def megabytes_in_use() -> float:
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+class LongFile(ExampleFile):
+    """A file whose examples are repeated `repeats` times."""
+
+    repeats = 1
+
+    def __len__(self) -> int:
+        return super().__len__() * self.repeats
+
+    def segments(self, row: int) -> tuple[IntArray, IntArray]:
+        return super().segments(row // self.repeats)
 
 
-def measure_reading(directory: str, steps: int) -> tuple[float, float, float]:
-    """Open the data and read as one of 64 processes: seconds, MB, rows a second."""
-    before, start = megabytes_in_use(), time.process_time()
+def peak_megabytes() -> float:
+    status = Path("/proc/self/status").read_text()
+    return int(status.split("VmHWM:")[1].split()[0]) / 1000
+
+
+def measure_reading(directory: str, steps: int, repeats: int) -> Reading:
+    """Open the data and read as one of 64 processes."""
+    LongFile.repeats = repeats
+    prepared_files.ExampleFile = LongFile
+    before, start = peak_megabytes(), time.process_time()
     data = PretrainingData(directory)
     batches = data.batches(BATCH)
     opened = time.process_time() - start
-    start = time.process_time()
-    for step in range(steps):
-        batches.batch(step, 7, 64)
-    rows = steps * BATCH // 64 / (time.process_time() - start)
-    return opened, megabytes_in_use() - before, rows
+    own, rates = BATCH // 64, []
+    for numbers in (range(steps // 8), range(steps // 8, steps)):
+        start = time.process_time()
+        for step in numbers:
+            batches.batch(step, 7, 64)
+        rates.append(len(numbers) * own / (time.process_time() - start))
+    print(f"{len(data):,} examples, of which {steps * own:,} were read\n")
+    return Reading(opened, before, peak_megabytes(), *rates)
 
 
 def main() -> None:
@@ -157,7 +189,7 @@ def main() -> None:
     parser.add_argument("vocabulary")
     parser.add_argument("inputs", nargs="+")
     parser.add_argument("--files", type=int, help="default: one for 64 MiB of 1 TB")
-    parser.add_argument("--steps", type=int, default=160)
+    parser.add_argument("--steps", type=int, default=1280)
     parser.add_argument("--utilisation", type=float, default=0.35)
     parser.add_argument(
         "--cycles", type=float, nargs=2, help="millions: of base, of xxlarge"
@@ -172,21 +204,16 @@ def main() -> None:
         prepared, many = Path(folder, "prepared"), Path(folder, "many")
         measured = measure_preparation(inputs, arguments.vocabulary, prepared)
         write_files(prepared, many, count)
+        examples = TERA / measured.text_bytes * measured.examples
+        repeats = round(examples / count / FEW)
         # Its memory is that of reading.
         with multiprocessing.get_context("spawn").Pool(1) as pool:
-            found = pool.apply(measure_reading, (str(many), arguments.steps))
-    opened, megabytes, rows = found
-    measured = replace(
-        measured,
-        open_seconds=opened,
-        open_megabytes=megabytes,
-        rows_per_second=rows,
-    )
-    show_measured(measured, count)
-    show_plans(measured, arguments)
+            reading = pool.apply(measure_reading, (str(many), arguments.steps, repeats))
+    show_measured(measured, reading, count)
+    show_plans(measured, reading, arguments)
 
 
-def show_measured(measured: Measured, files: int) -> None:
+def show_measured(measured: Measured, reading: Reading, files: int) -> None:
     scale = TERA / measured.text_bytes
     speed = measured.text_bytes / measured.prepare_seconds / 1e6
     print("| figure | measured | 1 TB |\n|---|---|---|")
@@ -210,16 +237,23 @@ def show_measured(measured: Measured, files: int) -> None:
         f"| {TERA / 1e6 / speed / 3600:.0f} hours of a core |"
     )
     print(
-        f"| opening the data | {files:,} files: {measured.open_seconds:.1f} s, "
-        f"{measured.open_megabytes:.0f} MB with the first batches | the same |"
+        f"| opening the data in a process | {files:,} files: "
+        f"{reading.open_seconds:.1f} s | the same |"
+    )
+    print(
+        f"| memory of the process | {reading.megabytes:.0f} MB at most, "
+        f"{reading.megabytes_before:.0f} MB before it opens the data | the same |"
     )
     print(
         f"| reading, one of 64 processes, each row from another file "
-        f"| {measured.rows_per_second:,.0f} rows a second of a core | the same |"
+        f"| {reading.rows_per_second:,.0f} rows a second of a core, at first "
+        f"{reading.first_rows_per_second:,.0f} | the same |"
     )
 
 
-def show_plans(measured: Measured, arguments: argparse.Namespace) -> None:
+def show_plans(
+    measured: Measured, reading: Reading, arguments: argparse.Namespace
+) -> None:
     from throughput import VOCABULARY_SIZE, step_operations
 
     from keras_albert.backbone.albert_backbone import MODEL_SIZES
@@ -240,7 +274,7 @@ def show_plans(measured: Measured, arguments: argparse.Namespace) -> None:
                 seconds = fastest / arguments.utilisation
             else:
                 seconds = millions * 1e6 * TPU_OPERATIONS_A_CYCLE / machine.operations
-            found = plan(measured, machine, seconds)
+            found = plan(measured, reading.rows_per_second, machine, seconds)
             cost = "" if price is None else f"${found.processor_hours * price:,.0f}"
             print(
                 f"| {machine.name}, {size} | {BATCH // machine.processors} "

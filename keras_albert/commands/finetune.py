@@ -1,6 +1,7 @@
 """`keras-albert finetune`: fine-tunes a model on a user's files."""
 
 import argparse
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
@@ -133,6 +134,7 @@ def train_task(
     checkpoint: TrainingCheckpoint | None,
     console: Console,
     devices: OneDevice,
+    stop: StopSignals,
 ) -> TrainingRecorder:
     """Train to the end, from the checkpoint if there is one."""
     # Each takes its rows of all batches.
@@ -169,7 +171,7 @@ def train_task(
         epoch, index = divmod(number, len(batches))
         return take_rows(task, of_epoch(epoch)[index])
 
-    with StopSignals() as stop:
+    with stop:
         recorder = TrainingRecorder(
             folder,
             devices,
@@ -222,8 +224,12 @@ def run(arguments: argparse.Namespace) -> None:
         check_packages("A linear head", "scikit-learn", "sklearn")
     # Before anything runs on the backend.
     devices = devices_of_processes()
-    with resumable_run(arguments.output, devices.is_chief) as folder:
-        _run(arguments, folder, plain_console(quiet=not devices.is_chief), devices)
+    console, stop = plain_console(quiet=not devices.is_chief), StopSignals()
+    with (
+        resumable_run(arguments.output, devices.is_chief) as folder,
+        stop if devices.num_processes > 1 else nullcontext(),
+    ):
+        _run(arguments, folder, console, devices, stop)
 
 
 def _run(
@@ -231,6 +237,7 @@ def _run(
     folder: RunFolder,
     console: Console,
     devices: OneDevice,
+    stop: StopSignals,
 ) -> None:
     known = tasks.TASKS[arguments.task]
     if devices.processes is not None:
@@ -275,21 +282,22 @@ def _run(
                 checkpoint,
                 console,
                 devices,
+                stop,
             )
             recorder.load_best(task)
             report, rows = known.report(task, dev), recorder.rows
-    if not devices.is_chief:
-        devices.barrier()
-        return
-    if is_finished:
-        # The run was interrupted during cleanup.
-        folder.tidy_up()
-        console.print(f"model: {folder.shown(folder.preset)}", soft_wrap=True)
-    else:
-        plots = _finish(arguments, folder, task, report, rows)
-        show_report(console, report)
-        print_results(folder, plots)
-    devices.barrier()
+
+    def write() -> None:
+        if is_finished:
+            # The run was interrupted during cleanup.
+            folder.tidy_up()
+            console.print(f"model: {folder.shown(folder.preset)}", soft_wrap=True)
+        else:
+            plots = _finish(arguments, folder, task, report, rows)
+            show_report(console, report)
+            print_results(folder, plots)
+
+    devices.by_chief(write)
 
 
 def _finish(

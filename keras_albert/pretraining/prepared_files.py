@@ -5,9 +5,11 @@ import os
 import struct
 import threading
 import zlib
+from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import accumulate
 from pathlib import Path
 from typing import IO, Any, Literal, NamedTuple, TypeAlias, get_args
 
@@ -163,9 +165,9 @@ class _Layout(NamedTuple):
     """Where the columns of a file begin, for each of its record batches."""
 
     # The number of rows before each batch, and in total.
-    before: Int64Array
-    # The bytes before the ids and the heads, `(batches, 2)`.
-    places: Int64Array
+    before: list[int]
+    # The bytes before the ids and the heads of each batch.
+    places: list[tuple[int, int]]
     id_type: "np.dtype[Any]"
 
 
@@ -216,7 +218,7 @@ class ExampleFile:
                     f"{self.path} is damaged, or not a file of examples ({error}). "
                     f"{_REMEDY}"
                 ) from error
-            self._compare(rows=int(self._layout.before[-1]))
+            self._compare(rows=self._layout.before[-1])
         return self._layout
 
     @property
@@ -228,7 +230,7 @@ class ExampleFile:
     def _heads(self) -> Any:
         before, places, _ = self.layout
         sizes = _HEAD.itemsize * np.diff(before)
-        parts = map(self._read, sizes.tolist(), places[:, 1].tolist())
+        parts = map(self._read, sizes.tolist(), (heads for _, heads in places))
         return np.frombuffer(b"".join(parts), _HEAD)
 
     def document(self, row: int) -> int:
@@ -241,7 +243,7 @@ class ExampleFile:
         head = self._head(batch, within)
         begin, end, boundary, _, checksum = _UNPACK(head)
         dtype = self.layout.id_type
-        place = int(self.layout.places[batch, 0]) + begin * dtype.itemsize
+        place = self.layout.places[batch][0] + begin * dtype.itemsize
         size = (end - begin) * dtype.itemsize
         is_inside = 0 <= size <= self._size - place
         ids = self._read(size, place) if is_inside else b""
@@ -255,7 +257,7 @@ class ExampleFile:
 
     def _head(self, batch: int, row: int) -> bytes:
         size = _HEAD.itemsize
-        return self._read(size, int(self.layout.places[batch, 1]) + row * size)
+        return self._read(size, self.layout.places[batch][1] + row * size)
 
     def close(self) -> None:
         """Close the file, until it is read again."""
@@ -268,8 +270,8 @@ class ExampleFile:
 
     def _find(self, row: int) -> tuple[int, int]:
         before = self.layout.before
-        batch = int(before.searchsorted(row, side="right")) - 1
-        return batch, row - int(before[batch])
+        batch = bisect_right(before, row) - 1
+        return batch, row - before[batch]
 
     def _read(self, size: int, place: int) -> bytes:
         if self._descriptor is None:
@@ -303,11 +305,10 @@ def _find_columns(pa: Any, path: str) -> _Layout:
             (batch.column("token_ids").buffers()[3], batch.column("head").buffers()[1])
             for batch in batches
         ]
-        places = [[each.address - begin for each in pair] for pair in buffers]
+        places = [(ids.address - begin, head.address - begin) for ids, head in buffers]
         kind = file.schema.field("token_ids").type.value_type
-    before = np.cumsum([0, *(batch.num_rows for batch in batches)])
-    numbers = np.array(places, np.int64).reshape(-1, 2)
-    return _Layout(before, numbers, np.dtype(kind.to_pandas_dtype()))
+    before = [0, *accumulate(batch.num_rows for batch in batches)]
+    return _Layout(before, places, np.dtype(kind.to_pandas_dtype()))
 
 
 # Systems allow a process a few hundred to a thousand.

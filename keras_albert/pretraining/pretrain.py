@@ -60,16 +60,24 @@ def pretrain(config: PretrainingConfig, verbose: Any = "auto") -> dict[str, floa
     with RunFolder.at(config.output) as folder:
         folder.check_unfinished()
         devices = choose_devices(config.distribution)
-        # Other processes of the same run do not write.
-        with folder.locked() if devices.is_chief else nullcontext():
-            return _pretrain(config, folder, devices, verbose)
+        stop = StopSignals()
+        with (
+            # Other processes of the same run do not write.
+            folder.locked() if devices.is_chief else nullcontext(),
+            stop if devices.num_processes > 1 else nullcontext(),
+        ):
+            return _pretrain(config, folder, devices, stop, verbose)
 
 
 _SAME = "Start the same command on all hosts, with copies of the same data."
 
 
 def _pretrain(
-    config: PretrainingConfig, folder: RunFolder, devices: Any, verbose: Any
+    config: PretrainingConfig,
+    folder: RunFolder,
+    devices: Any,
+    stop: StopSignals,
+    verbose: Any,
 ) -> dict[str, float]:
     # Another process may have finished the run before this one got the lock.
     folder.check_unfinished()
@@ -87,7 +95,7 @@ def _pretrain(
     }
     checkpoint = folder.open(identity, settings_that("changes"))
     length = max(stage.sequence_length for stage in stages)
-    with devices.scope(), StopSignals() as stop:
+    with devices.scope(), stop:
         recorder = PretrainingRecorder(config, folder, devices, stop, identity)
         done = 0 if checkpoint is None else checkpoint.step
         task: Any = None
@@ -112,9 +120,9 @@ def _pretrain(
         scores = judge_best(task, last, recorder, held_out)
         weights = devices.values(task.weights)
     # Outside the scope, as a single process builds the finished model.
-    if devices.is_chief:
-        finish_run(task, weights, scores, config, recorder, data, held_out)
-    devices.barrier()
+    devices.by_chief(
+        lambda: finish_run(task, weights, scores, config, recorder, data, held_out)
+    )
     return scores
 
 

@@ -95,6 +95,20 @@ class OneDevice:
         """Wait for all processes."""
         self.sum([0.0])
 
+    def by_chief(self, work: Callable[[], None]) -> None:
+        """Let the first process do something, and raise in all if it fails."""
+        failure: Exception | None = None
+        if self.is_chief:
+            try:
+                work()
+            except Exception as error:  # the others would wait
+                failure = error
+        (failed,) = self.sum([float(failure is not None)])
+        if failure is not None:
+            raise failure
+        if failed:
+            raise RuntimeError("Process 0 has failed: see its error.")
+
 
 # Matrices of a block are split such that no device needs a whole one: the first of two
 # products along its output axis, the second along its input axis.

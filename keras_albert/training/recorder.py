@@ -23,9 +23,12 @@ class StopSignals:
     """Records SIGINT and SIGTERM in a block, so that it can end at a suitable point."""
 
     # The second SIGINT interrupts at once. Python has signals in the main thread only.
+    # Blocks may be nested: several processes record signals from the start, since the
+    # others would wait for one that ends alone.
 
     def __init__(self) -> None:
         self.number: int | None = None
+        self._depth = 0
         self._before: dict[int, Any] = {}
 
     @property
@@ -34,12 +37,17 @@ class StopSignals:
         return self.number is not None
 
     def __enter__(self) -> Self:
-        if threading.current_thread() is threading.main_thread():
+        self._depth += 1
+        is_main = threading.current_thread() is threading.main_thread()
+        if is_main and self._depth == 1:
             for number in (signal.SIGINT, signal.SIGTERM):
                 self._before[number] = signal.signal(number, self._note)
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._depth -= 1
+        if self._depth:
+            return
         for number, handler in self._before.items():
             # `None` means a handler that was not installed from Python.
             signal.signal(number, signal.SIG_DFL if handler is None else handler)
@@ -105,7 +113,7 @@ class TrainingRecorder(keras.callbacks.Callback):
         self._evaluated: Arrays | None = None
         self._learned: Arrays | None = None
         self._saved_at = self._agreed_at = time.monotonic()
-        self._agreed, self._next_agreement = 0, 0
+        self._agreed, self._next_agreement, self._saved = 0, 0, 0
 
     def begin(self, checkpoint: TrainingCheckpoint | None, task: AlbertTask) -> None:
         """Begin the run, or resume it from a checkpoint."""
@@ -114,7 +122,15 @@ class TrainingRecorder(keras.callbacks.Callback):
         if self.devices.is_chief:
             self.folder.begin(self.rows)
         self._saved_at = self._agreed_at = time.monotonic()
-        self._agreed = self._next_agreement = self.done
+        self._agreed = self._next_agreement = self._saved = self.done
+
+    def end_if_told(self) -> None:
+        """Stop before the first batch if a signal came while the run was set up."""
+        stops = self._must_stop()
+        # The seconds since the start tell nothing of the seconds of a batch.
+        self._next_agreement = self.done
+        if stops and self.done == self._saved:
+            raise KeyboardInterrupt(self.stop.number)
 
     def _restore(self, checkpoint: TrainingCheckpoint, task: AlbertTask) -> None:
         groups, notes = checkpoint.groups, checkpoint.notes
@@ -265,17 +281,20 @@ class TrainingRecorder(keras.callbacks.Callback):
         self._check(values["model"])
         if self.best_values is not None:
             values["best"] = self.best_values
-        if self.devices.is_chief:
-            notes = {
-                "best": self.best,
-                "best_done": self.best_done,
-                "rows": self.rows,
-                "identity": self.identity,
-            }
-            TrainingCheckpoint(self.done, values, notes).write(self.folder.last)
+        notes = {
+            "best": self.best,
+            "best_done": self.best_done,
+            "rows": self.rows,
+            "identity": self.identity,
+        }
+        checkpoint = TrainingCheckpoint(self.done, values, notes)
+
+        def write() -> None:
+            checkpoint.write(self.folder.last)
             self.folder.mirror()
-        self.devices.barrier()
-        self._saved_at = time.monotonic()
+
+        self.devices.by_chief(write)
+        self._saved, self._saved_at = self.done, time.monotonic()
 
     def _check(self, values: Arrays) -> None:
         floats = (array for array in values if array.dtype.kind == "f")
@@ -303,6 +322,7 @@ def resumable_fit(
     # one; `until` ends a row.
     row = recorder.batches_per_row
     total = recorder.num_batches if until is None else until
+    recorder.end_if_told()
     # All epochs of a call have the same length: a shorter one, at either end, takes a
     # separate call.
     while recorder.done < total:

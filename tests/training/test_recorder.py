@@ -26,11 +26,12 @@ class TwoProcesses(OneDevice):
         told, _ = numbers
         return [told + (self.recorder.done >= self.told_at), 2 * 0.25]
 
-    def barrier(self):
-        """There is no other process."""
+    def by_chief(self, work):
+        work()
 
 
-def test_processes_agree_once_a_second_and_stop_after_the_same_batch(tmp_path):
+def stopped_run(path, told_at):
+    """Train until the other process is told to stop, and return the recorder."""
     inputs = keras.Input((2,))
     model = keras.Model(inputs, keras.layers.Dense(1)(inputs))
     model.compile("sgd", "mse")
@@ -38,13 +39,53 @@ def test_processes_agree_once_a_second_and_stop_after_the_same_batch(tmp_path):
     lengths = {"num_batches": 20, "batches_per_row": 10, "batches_per_checkpoint": 99}
     stop = StopSignals()
     recorder = TrainingRecorder(
-        RunFolder(tmp_path), None, stop, {}, seed=0, monitor=("loss", "min"), **lengths
+        RunFolder(path), None, stop, {}, seed=0, monitor=("loss", "min"), **lengths
     )
-    recorder.devices = TwoProcesses(recorder, told_at=14)
+    recorder.devices = TwoProcesses(recorder, told_at)
     recorder.begin(None, model)
     with pytest.raises(KeyboardInterrupt):
         resumable_fit(model, recorder, lambda number: batch, verbose=0)
-    # Four batches of a quarter of a second, and the end of a row.
-    assert recorder.devices.asked == [1, 5, 9, 10, 14]
     assert stop.number == signal.SIGTERM
+    return recorder
+
+
+def test_processes_agree_once_a_second_and_stop_after_the_same_batch(tmp_path):
+    recorder = stopped_run(tmp_path, told_at=14)
+    # The start, four batches of a quarter of a second, and the end of a row.
+    assert recorder.devices.asked == [0, 1, 5, 9, 10, 14]
     assert TrainingCheckpoint.read(RunFolder(tmp_path).last).step == 14
+
+
+def test_told_to_stop_before_the_first_batch(tmp_path):
+    recorder = stopped_run(tmp_path, told_at=0)
+    assert recorder.devices.asked == [0]
+    assert not RunFolder(tmp_path).last.exists()
+
+
+def test_nested_blocks_record_signals_until_the_outer_one_ends():
+    before = signal.getsignal(signal.SIGTERM)
+    with StopSignals() as stop:
+        with stop:
+            assert not stop.requested
+        signal.raise_signal(signal.SIGTERM)
+        assert stop.number == signal.SIGTERM
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+class FailedElsewhere(OneDevice):
+    """A process that has to wait for the first one, which fails."""
+
+    is_chief = False
+
+    def sum(self, numbers):
+        return [numbers[0] + 1]
+
+
+def test_what_fails_in_the_first_process_raises_in_all():
+    def write():
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(OSError, match="No space left"):
+        OneDevice().by_chief(write)
+    with pytest.raises(RuntimeError, match="Process 0 has failed"):
+        FailedElsewhere().by_chief(write)
