@@ -268,11 +268,12 @@ for name, runs in results.items():
     print(f"{name:<16}" + "".join(f"{cell:>18}" for cell in cells))
 
 """
-The standard error of an accuracy on 200 reviews is about two points, and on SST-2's
-872 dev sentences one. Of 100 reviews, ALBERT classifies about 87 correctly, and TF-IDF
-65. In reviews single words such as "wonderful" or "awful" decide. A bag of words knows
-those of its 400 reviews, and a pretrained model also those that are similar. In CoLA the order of the words decides, which a bag of words
-does not contain and a model of a few million parameters learns only in part.
+The standard error of an accuracy on 200 reviews is about two points, and on SST-2's 872
+dev sentences one. Of 100 reviews, ALBERT classifies about 87 correctly, and TF-IDF 65.
+In reviews single words such as "wonderful" or "awful" decide. A bag of words knows the
+ones in its 400 reviews, and a pretrained model also similar ones. In CoLA the order of
+the words decides, which a bag of words does not contain and a model of a few million
+parameters learns only in part.
 
 These are figures of the official files:
 

@@ -102,7 +102,7 @@ words and describe the same one. A count of common words is wrong about both.
 ## What the model reads
 
 The preprocessor packs a pair into one row. A pair is a tuple, and a list of pairs is
-a tuple of two lists. Segment ids mark which token is part of which sentence.
+a tuple of two lists. Segment ids mark the sentence of each token.
 """
 
 preprocessor = keras_albert.AlbertClassifierPreprocessor.from_preset(preset)
@@ -261,7 +261,7 @@ similar.
 
 At full size, the Spearman correlations on STS-B's dev set, in per cent, are
 
-- 75.4 for the cosine of TF-IDF vectors, and 85.5 for that of the embeddings of
+- 75.4 for the cosine of TF-IDF vectors, and 85.5 for the cosine of the embeddings of
   `albert_small_en_uncased`, both without training ([results](../results.md));
 - 83.6 ± 0.9 for `albert_small_en_uncased` on pairs in one row, three seeds of four
   epochs on its 5,749 pairs (`examples/glue.py sts-b`), and 88.3 for its embeddings,

@@ -155,6 +155,15 @@ class TransformerBlock(keras.layers.Layer):
 
         Returns:
             The output, or `(output, probabilities)`.
+
+        Example:
+            >>> import numpy as np
+            >>> from keras_albert.layers import TransformerBlock
+            >>> block = TransformerBlock(num_heads=2, intermediate_dim=32)
+            >>> output, scores = block(
+            ...     np.ones((1, 5, 16)), return_attention_scores=True)
+            >>> tuple(output.shape), tuple(scores.shape)
+            ((1, 5, 16), (1, 2, 5, 5))
         """
         drop = _Dropout(seed, training)
         # With -1, TensorFlow would lose the static width of a head.

@@ -1,6 +1,7 @@
 """The tutorials' data: formats, splits without leaks, and what their README says."""
 
 import csv
+import json
 from collections import Counter
 from pathlib import Path
 
@@ -55,3 +56,22 @@ def test_pairs():
     assert len(rows) == 800
     assert all(0 <= float(row["score"]) <= 5 for row in rows)
     assert not set.union(*sentences[:-200]) & set.union(*sentences[-200:])
+
+
+def test_choices():
+    lines = (DATA / "choices.jsonl").read_text(encoding="utf-8").splitlines()
+    questions = [json.loads(line) for line in lines]
+    assert len(questions) == 240
+    for question in questions:
+        choices = question["choices"]
+        assert set(question) == {"context", "question", "choices", "answer"}
+        assert question["answer"] in "ABCD"[: len(choices)]
+        assert 3 <= len(choices) <= 4
+        assert len(set(choices)) == len(choices)
+    counts = Counter(len(question["choices"]) for question in questions)
+    assert f"three ({counts[3]} questions) or four ({counts[4]})" in README
+    answers = Counter(question["answer"] for question in questions)
+    assert ", ".join(f"{key} {answers[key]}" for key in "ABCD") in README
+    texts = [question["context"] for question in questions]
+    assert len(set(texts)) == 60
+    assert not set(texts[:-60]) & set(texts[-60:])

@@ -20,7 +20,15 @@ _KEYS = ("context", "question", "choices")
 
 
 def choice_columns(x: Any) -> tuple[tuple[list[Any], ...], bool]:
-    """Read questions into columns; return also whether they were a batch."""
+    """Read questions into columns; return also whether they were a batch.
+
+    Example:
+        >>> from keras_albert import AlbertMultipleChoicePreprocessor
+        >>> preprocessor = AlbertMultipleChoicePreprocessor.from_preset(
+        ...     "albert_small_en_uncased")
+        >>> preprocessor.columns({"question": "Who?", "choices": ["Ada", "Ben"]})
+        TextBatch(columns=(['Who?'], [['Ada', 'Ben']]), batched=False)
+    """
     if isinstance(x, list):
         x = _transpose(x)
     elif isinstance(x, Mapping):
@@ -310,6 +318,15 @@ class AlbertMultipleChoicePreprocessor(
         """Tokenize questions; see `AlbertPreprocessor.encode`.
 
         The targets are the numbers or letters of the correct choices.
+
+        Example:
+            >>> from keras_albert import AlbertMultipleChoicePreprocessor
+            >>> preprocessor = AlbertMultipleChoicePreprocessor.from_preset(
+            ...     "albert_small_en_uncased")
+            >>> encoded, is_batch = preprocessor.encode(
+            ...     [{"question": "Who?", "choices": ["Ada", "Ben"]}], ["A"])
+            >>> len(encoded), is_batch
+            (1, True)
         """
         columns, batched = self.columns(x)
         *contexts, questions, choices = columns

@@ -21,7 +21,15 @@ _KEYS = ("question", "context")
 
 
 def question_contexts(x: Any) -> tuple[tuple[list[str], ...], bool]:
-    """Read questions and contexts; return also whether they were a batch."""
+    """Read questions and contexts; return also whether they were a batch.
+
+    Example:
+        >>> from keras_albert import AlbertQuestionAnswererPreprocessor
+        >>> preprocessor = AlbertQuestionAnswererPreprocessor.from_preset(
+        ...     "albert_small_en_uncased")
+        >>> preprocessor.columns(("Who?", "Ada was here."))
+        TextBatch(columns=(['Who?'], ['Ada was here.']), batched=False)
+    """
     if isinstance(x, Mapping):
         _check_keys(x, "`x`")
         x = tuple(x[key] for key in _KEYS)
@@ -414,6 +422,15 @@ class AlbertQuestionAnswererPreprocessor(
         """Tokenize questions and contexts; see `AlbertPreprocessor.encode`.
 
         The targets are answers, in any form that `read_answers` reads.
+
+        Example:
+            >>> from keras_albert import AlbertQuestionAnswererPreprocessor
+            >>> preprocessor = AlbertQuestionAnswererPreprocessor.from_preset(
+            ...     "albert_small_en_uncased")
+            >>> windows, is_batch = preprocessor.encode(
+            ...     ("Who?", "Ada was here."), (0, "Ada"))
+            >>> len(windows), is_batch
+            (1, False)
         """
         (questions, contexts), batched = self.columns(x)
         weights = None if sample_weight is None else packing.read_weights(sample_weight)
