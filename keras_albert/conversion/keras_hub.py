@@ -294,7 +294,7 @@ class KerasHubCheckpoint(WeightMapCheckpoint):
         for name, value in settings.items():
             if name in others and others[name] != value:
                 raise ValueError(
-                    f"{path} and {file} beside it contradict each other: `{name}` of "
+                    f"{path} and {file} contradict each other: `{name}` of "
                     f"the {part} is {others[name]!r} and {value!r}. Copy or download "
                     "the preset again."
                 )

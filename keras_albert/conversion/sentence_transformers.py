@@ -156,7 +156,7 @@ class SentenceTransformersCheckpoint(checkpoint.Checkpoint):
         lowercases = config.get("do_lower_case")
         is_words = is_word_piece(vocabulary)
         if lowercases and is_words and not parse_word_piece(vocabulary).rules.lowercase:
-            expected = "false, as the vocabulary beside it has capital letters"
+            expected = "false, as the vocabulary next to it has capital letters"
             raise wrong_value(path, "do_lower_case", lowercases, expected)
         return vocabulary
 

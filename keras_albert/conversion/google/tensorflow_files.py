@@ -204,7 +204,7 @@ def saved_model_config(directory: Path) -> dict[str, Any] | None:
         raise ValueError(
             f"{path} does not return the outputs of its layers, so that their number "
             "is unknown. Write an `albert_config.json` with `num_hidden_layers` and "
-            "the other sizes beside it."
+            "the other sizes next to it."
         )
     return config | {"num_hidden_layers": len(sequences) - 1}
 

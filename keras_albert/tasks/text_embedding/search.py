@@ -59,7 +59,7 @@ def search(corpus: Any, queries: Any, top_k: int = 10) -> tuple[Int64Array, Floa
     width = corpus.d if is_index else corpus.shape[-1]
     if width != queries.shape[1]:
         raise ValueError(
-            f"The vectors of the corpus have width {width}, and those of the queries "
+            f"The corpus has vectors of width {width}, and the queries of width "
             f"{queries.shape[1]}. Embed both with the same model, and the same `dim`."
         )
     if is_index:
