@@ -300,11 +300,9 @@ error = np.sqrt(tuned * (1 - tuned) / len(validation_texts))
 print(f"standard error of the last accuracy: {error:.1%}")
 
 """
-With few labels, both uses of the encoder are far ahead of the bag of words. There, a
-word has to occur in a labelled message to count; the encoder knows from its own
-training which words mean alike: from 60 labels, the vectors are right about 94 of 100
-messages, and the bag of words about 78. Between the two uses, the vectors are ahead in
-the first row, and there is no difference in the others: two accuracies that differ by
+With few labels, the vectors are far ahead of the bag of words. There, a word has to
+occur in a labelled message to count; the encoder knows from its own training which
+words mean alike. With all labels, the three are close: two accuracies that differ by
 less than two standard errors may differ by chance.
 
 So begin with the vectors. Training on them is quick, and many classifiers can share
