@@ -143,8 +143,8 @@ The head alone: the encoder is frozen, and its outputs are features. This is the
 that can be trained, and usually the least accurate. The input of the head is
 `pooled_output`, and how well it represents the subject of a text depends on the
 pretraining: the pooler of the released ALBERT models was trained to predict the order
-of sentences. Another feature of a frozen encoder is the mean of all tokens, as in [few
-labels](few_labels.py).
+of sentences. Another feature of a frozen encoder is the mean of all tokens, as in
+[few labels](few_labels.py).
 """
 
 
