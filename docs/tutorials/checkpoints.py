@@ -88,7 +88,7 @@ The activation matters, too. The code of google-research and of KerasHub has one
 form of GELU, an approximation with tanh. transformers and `keras_albert` also
 have the exact form. A model with the exact form computes other outputs with the
 approximation, so its export to these two formats is an error. So is an export of a
-classifier whose pooler reads the mean of the tokens, as that of this preset does:
+classifier whose pooler reads the mean of the tokens, as this preset's does:
 poolers of other libraries read the vector of `[CLS]`. Loaded with both before it is
 fine-tuned, a model adapts to them:
 """
@@ -311,8 +311,8 @@ for name, (difference, agreement) in comparisons.items():
     print(f"{name:<24} {difference:>10.1e} {agreement:>12.1%}")
 
 """
-All formats return the same outputs up to the rounding of float32. Only those of random
-weights differ.
+All formats return the same outputs up to the rounding of float32. Only classes with
+random weights differ.
 
 A full-size model is loaded with the same calls: `albert_base_v2_en_uncased` is a
 download of about 50 MB, and needs no GPU to be converted.

@@ -100,11 +100,11 @@ sizes.
 
 ## The data
 
-The task is to find the subject of short messages to the support desk of a shop.
-The 1,200 messages were written for this project, until TF-IDF with logistic
-regression reached about 85%: real mail is harder. Each of six classes has 200, and
-any six consecutive rows have one message of each class, so the last fifth, 240 rows,
-is a balanced validation set.
+The task is to find the subject of short messages to the support of a bank.
+`bank_messages.tsv` contains 1,200 of the 13,083 messages of
+[Banking77](https://arxiv.org/abs/2003.04807) (CC BY 4.0): 200 of each of its six most
+frequent classes. Any six consecutive rows have one message of each class, so the last
+fifth, 240 rows, is a balanced validation set.
 
 A file of your own with the columns `label` and `text` can take its place: set
 `TUTORIAL_MESSAGES` to its path. Its rows are shuffled, and the last fifth of them is
@@ -112,7 +112,7 @@ the validation set.
 """
 
 own_messages = os.environ.get("TUTORIAL_MESSAGES")
-messages = own_messages or data_path / "support_messages.tsv"
+messages = own_messages or data_path / "bank_messages.tsv"
 with open(messages, encoding="utf-8", newline="") as file:
     rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
 if own_messages:
@@ -176,8 +176,8 @@ results["AlbertClassifier"] = scores["accuracy"]
 the probability of the label.
 """
 
-print(classifier.classify("Where is my parcel? It was due on Monday."))
-print(classifier.classify("My order came broken, and I was billed twice.", top_k=3))
+print(classifier.classify("There is a payment to a shop that I do not know."))
+print(classifier.classify("I was charged twice, and there was a fee.", top_k=3))
 
 """
 Accuracy is one number. The confusion matrix shows which classes are mixed up.
@@ -314,7 +314,7 @@ with tempfile.TemporaryDirectory() as directory:
     custom.save(f"{directory}/custom.keras")
     loaded_custom = keras.models.load_model(f"{directory}/custom.keras")
 
-print(loaded.classify("Where is my parcel? It was due on Monday."))
+print(loaded.classify("There is a payment to a shop that I do not know."))
 difference = loaded_custom.predict(validation_ids, verbose=0) - custom.predict(
     validation_ids, verbose=0
 )
@@ -329,9 +329,10 @@ for name, accuracy in results.items():
     print(f"{name:<32} {accuracy:6.1%}")
 
 """
-With 240 messages, a difference of less than about three points may be due to chance.
-The bag of words is a strong baseline here: the messages are short, and single words
-such as "parcel" or "password" determine the subject.
+With 240 messages, a difference of less than about two points may be due to chance. The
+bag of words and `AlbertClassifier` are both right about 96 of 100 messages: 960 short
+messages are many, and single words such as "cheque" or "twice" often determine the
+subject. With few labels, an encoder is far ahead: see [a BERT in Keras](bert.py).
 
 At full size, the accuracy of ALBERT base on the film reviews of SST-2 is 92.9%
 ([google-research/albert](https://github.com/google-research/albert)), and a

@@ -205,7 +205,7 @@ print(f"fine-tuned: {accuracy(classifier):.1%}")
 """
 ## Where it errs
 
-The errors of which the model is most certain, with the words that it relied on. Some
+The errors about which the model is most certain, with the words that it relied on. Some
 are mistakes of a label; others show a word that means something else here.
 """
 

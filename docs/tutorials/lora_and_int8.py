@@ -69,7 +69,7 @@ project. The last fifth, 240 of them, is the validation set. A file of your own 
 the columns `label` and `text` can take its place: set `TUTORIAL_MESSAGES` to its path.
 Its rows are shuffled first.
 
-The first baseline is the accuracy of the most frequent class, the second that of a
+The first baseline is the accuracy of the most frequent class, the second a
 bag of words: counts of words and pairs of words (TF-IDF), and logistic regression.
 """
 
@@ -139,11 +139,11 @@ Full fine-tuning trains all weights, with the default rate:
 full = train("all weights", lambda classifier: None, learning_rate=None)
 
 """
-The head alone: the encoder is frozen, and its outputs are features. This is the
-least that can be trained, and usually the least accurate. The input of the head is
+The head alone: the encoder is frozen, and its outputs are features. This is the least
+that can be trained, and usually the least accurate. The input of the head is
 `pooled_output`, and how well it represents the subject of a text depends on the
-pretraining: that of the released ALBERT models was trained to predict the order of
-sentences. Another feature of a frozen encoder is the mean of all tokens, which
+pretraining: the pooler of the released ALBERT models was trained to predict the order
+of sentences. Another feature of a frozen encoder is the mean of all tokens, which
 `fit(method="linear")` may choose ([a tutorial](hundred_labels.py)).
 """
 

@@ -60,7 +60,7 @@ from keras_albert import text
 
 keras.utils.set_random_seed(0)
 preset = "albert_small_en_uncased"
-epochs = 6
+epochs = 4
 data_path = pathlib.Path(os.environ.get("TUTORIAL_DATA", "../../examples/data"))
 if not data_path.is_dir():
     print("Download the data of the tutorials, and set TUTORIAL_DATA to their folder.")
@@ -81,16 +81,17 @@ for entity in ready.tag(message):
     print(f"{entity['label']:>14} {entity['score']:.2f}  {entity['text']}")
 
 """
-It finds persons and places; a company such as Harbour Glass it may miss, and a low
-score marks a doubtful entity. It has no dates. For other kinds, or for texts of another
-sort, fine-tune the encoder that it was made from, `albert_small_en_uncased`, on
-sentences of your own.
+It finds persons and places, and may miss a company such as Harbour Glass. A low score
+marks a doubtful entity. For other kinds, or other texts, fine-tune the encoder that it
+was made from, `albert_small_en_uncased`, on sentences of your own.
 
 ## The data
 
 `entities.conll` has a word and its tag on each line, and a blank line after
-each sentence. Its 400 sentences were written for this project, and their names
-are invented. The last 100 sentences are the validation set.
+each sentence. Its 900 sentences are from English Wikipedia, a part of Wikigold
+([Balasuriya et al., 2009](https://aclanthology.org/W09-3302/), CC BY 4.0), with
+persons, places, organizations and other names, such as albums and nationalities.
+The last 200 sentences, of other articles, are the validation set.
 
 A data set of full size is read in the same way: set `TUTORIAL_ENTITIES` to a
 directory with a file for training and one for validation, such as
@@ -118,8 +119,8 @@ if entities_path:
     validation_words, validation_tags = (column[limit] for column in found)
 else:
     words, tags = text.read_conll(data_path / "entities.conll")
-    train_words, validation_words = words[:-100], words[-100:]
-    train_tags, validation_tags = tags[:-100], tags[-100:]
+    train_words, validation_words = words[:-200], words[-200:]
+    train_tags, validation_tags = tags[:-200], tags[-200:]
 
 kinds = sorted({tag[2:] for row in train_tags for tag in row if tag != "O"})
 starts = [tag for row in validation_tags for tag in row if tag.startswith("B-")]
@@ -259,12 +260,12 @@ for name, rows in predicted.items():
     print(f"{name:22}{line}{report['micro avg']['f1-score']:8.1%}")
 
 """
-Memory fails on names that are not in the training data, and most names of a new
-text are new. Logistic regression and ALBERT generalize in different ways: the
-first by capitals and by the words next to a name, the second by the vectors of
-words from the pretraining. Compare them for each kind. Organizations are the
-hardest: their names consist of words of all kinds, including those of persons
-and places.
+ALBERT's F1 is about 52%, logistic regression's 38% and memory's 11%. Memory fails on
+names that are not in the training data, and most names of a new text are new. Logistic
+regression generalizes by capitals and by the words next to a name, ALBERT by the
+vectors of words from the pretraining. ALBERT wins on persons and places. Logistic
+regression wins on organizations and other names: they consist of words of all kinds,
+and only their capitals, which ALBERT does not see, mark them as names.
 
 ## Which kinds are confused?
 
@@ -311,7 +312,9 @@ for entity in found:
     print(f"{entity['label']:>14} {entity['score']:.2f} {place:>8}  {entity['text']}")
 
 """
-A picture is easier to read. It needs only the offsets:
+Compare with the answer of the tagger above, which was trained on five times as many
+sentences: after 700 sentences, kinds are still mixed up. A picture is easier to read.
+It needs only the offsets:
 """
 
 

@@ -83,7 +83,7 @@ kept for the test at the end, and the model does not read them before.
 Set `TUTORIAL_TEXTS` to other files, plain or gzip, such as `"wikitext/*.txt"`, to
 pretrain on them, and `TUTORIAL_VOCABULARY_SIZE` and `TUTORIAL_STEPS` to larger numbers.
 [WikiText](https://arxiv.org/abs/1609.07843) has this format. The tests at the end
-remain those of the stories.
+still use the stories.
 """
 
 stories = (data_path / "stories.txt").read_text(encoding="utf-8").split("\n\n")

@@ -30,9 +30,9 @@ code of such programs deals with them:
   threshold separates both cases. SQuAD 2.0 made this part of the task.
 
 `AlbertQuestionAnswerer` takes strings, and solves both. This tutorial starts with a
-reader that is ready, trains it further on questions about short notices, some of which
-have no answer, chooses the threshold, and then answers the same questions about long
-documents.
+reader that is ready, trains it further on questions about paragraphs of Wikipedia, some
+of which have no answer, chooses the threshold, and then answers the same questions
+about long documents.
 """
 
 """
@@ -86,11 +86,14 @@ the last question. To learn that there is none, it needs such questions.
 
 ## The data
 
-`questions.json` was written for this project: 38 notices of an invented town,
-and 287 questions about them, 60 of which have no answer in their notice. It has
-the format of SQuAD 2.0, which `read_squad()` reads. All questions about the
-last ten notices are the validation set. A split of single questions would be
-wrong: the model would be trained on the contexts of the validation set.
+`questions.json` contains 80 paragraphs of 40 articles of Wikipedia, with 404
+questions of SQuAD ([Rajpurkar et al., 2016](https://arxiv.org/abs/1606.05250),
+CC BY-SA 4.0; from its part in [XQuAD](https://arxiv.org/abs/1910.11856)). We added
+to each paragraph a question about the article's other paragraph, whose answer it
+does not contain. The format is that of SQuAD 2.0, which `read_squad()` reads. All
+questions about the last ten articles are the validation set. A split of single
+questions would be wrong: the model would be trained on the contexts of the
+validation set.
 
 Set `TUTORIAL_QUESTIONS` to a directory with a file for training and one for
 validation in this format, whose names contain `train` and `dev`, such as
@@ -129,7 +132,7 @@ if questions_path:
     validation = text.read_squad(find_file(questions_path, "dev")).take(limit)
 else:
     questions = text.read_squad(data_path / "questions.json")
-    train, validation = split_by_context(questions, lambda number: number >= 28)
+    train, validation = split_by_context(questions, lambda number: number >= 60)
 
 for name, file in (("train", train), ("validation", validation)):
     empty = sum(not answer["text"] for answer in file.answers)
@@ -201,10 +204,10 @@ print(f"the best sentence contains the answer: {np.mean(has_answer):.1%}")
 ## Training
 
 The first result is from the reader as it is. Then `fit()` takes questions and
-contexts, and the answers. The notices fit into rows of 192 tokens. The answerer has two
-heads: `"independent"` is the simple layer described above, and `"conditional"`, which
-the authors of ALBERT use for SQuAD 2.0, predicts the end from the start, and has a
-classifier for "no answer".
+contexts, and the answers. Most paragraphs fit into a row of 192 tokens. The answerer
+has two heads: `"independent"` is the simple layer described above, and `"conditional"`,
+which the authors of ALBERT use for SQuAD 2.0, predicts the end from the start, and has
+a classifier for "no answer".
 
 A part of the training contexts is kept for the choice of the threshold.
 """
@@ -300,6 +303,10 @@ the kind of each answer (a number, a name, a place), at its ends, and at the que
 without an answer. The threshold exchanges some right answers for right refusals. It was
 chosen on few questions, so it need not raise the F1 of others.
 
+Here the F1 of the reader grows from about 39 to 42 by training, and to 56 with the
+threshold; the best sentence has 13. On questions with an answer, training raises it
+from 47 to 52.
+
 ## At full size
 
 ALBERT base has an F1 of 90.2 on SQuAD 1.1 and
@@ -311,21 +318,19 @@ on about 88 and 130 thousand questions. This needs a GPU.
 
 `answer()` takes contexts of any length: it makes the windows, reads all of them, and
 returns the best span of all. The alternative is to search first, and to read the best
-sentence only. To measure the effect of length, each validation notice is put between
-other notices. The answer is the same, and the text around it grows:
+sentence only. To measure the effect of length, each validation paragraph is put
+between others. The answer is the same, and the text around it grows:
 """
 
-notices = list(dict.fromkeys(validation.contexts))
+paragraphs = list(dict.fromkeys(validation.contexts))
 answerable = [row for row, a in enumerate(validation.answers) if a["text"]][:30]
 asked = take(validation, answerable)
 reader.null_threshold = np.inf
-print(
-    f"{'notices':>8}{'tokens':>8}{'windows':>9}{'F1, windows':>13}{'F1, sentence':>14}"
-)
+print(f"{'texts':>8}{'tokens':>8}{'windows':>9}{'F1, windows':>13}{'F1, sentence':>14}")
 for count in (1, 2, 4, 8):
     documents = []
     for context in asked.contexts:
-        others = [notice for notice in notices if notice != context][: count - 1]
+        others = [other for other in paragraphs if other != context][: count - 1]
         others.insert(count // 2, context)
         documents.append("\n".join(others))
     tokens = len(reader.preprocessor.tokenizer(documents[0]))
@@ -342,14 +347,14 @@ for count in (1, 2, 4, 8):
 """
 Each further window is another chance for a wrong span with a high score, and costs
 as much time as the first. A search costs little, and here it finds the sentence in any
-length. For large collections it needs an index, for example of the vectors of
-`AlbertTextEmbedder`.
+length: from four paragraphs on, it is better to search first. For large collections it
+needs an index, for example of the vectors of `AlbertTextEmbedder`.
 
 ## Conclusion
 
 `AlbertQuestionAnswerer` trains on questions, contexts and answers in the format
 of SQuAD. It makes the windows, finds the positions of tokens, and returns answers as
-parts of the original text. The threshold for "no answer" is chosen by one call. Two
+parts of the original text. The threshold for "no answer" is chosen by one call. Three
 hundred questions of your own are enough to improve a reader that is ready. In long
 documents, find the passage by a simpler method, and the answer by the model.
 

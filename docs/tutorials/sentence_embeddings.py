@@ -166,10 +166,10 @@ space are more often of one class than neighbours in the picture.
 
 ## Training on pairs
 
-`pairs.tsv` contains pairs of sentences with scores from 0 to 5, written for this
-project in the format of STS-B. To use the official files instead, set `TUTORIAL_PAIRS`
-to the directory of `train.tsv` and `dev.tsv`, and `TUTORIAL_LIMIT` to the number of
-training rows.
+`pairs.tsv` contains 800 pairs of captions of pictures with scores from 0 to 5, a part
+of [STS-B](https://aclanthology.org/S17-2001/) (CC BY-SA). For all of STS-B, set
+`TUTORIAL_PAIRS` to the directory of GLUE's `train.tsv` and `dev.tsv`, and
+`TUTORIAL_LIMIT` to the number of training rows.
 
 `fit()` takes pairs as a tuple of two lists, and similarities from -1 to 1 as targets.
 The two sentences of a pair are embedded separately, by the same weights. The loss is
@@ -181,9 +181,8 @@ if pairs_path:
     train = read_table(f"{pairs_path}/train.tsv")
     validation = read_table(f"{pairs_path}/dev.tsv")
 else:
-    # Five consecutive rows have one sentence in common.
     rows = read_table(data_path / "pairs.tsv")
-    train, validation = rows[:-80], rows[-80:]
+    train, validation = rows[:-200], rows[-200:]
 
 
 def read_pairs(rows, limit=None):
@@ -221,8 +220,8 @@ for name, result in results.items():
     print(f"{name:<15} {result:.3f}")
 
 """
-The pairs are about daily life, and the messages about orders and passwords. So look at
-the search, too, which such a training may make better or worse:
+The pairs are captions of pictures, and the messages are about orders and passwords. So
+look at the search, too, which such a training may make better or worse:
 """
 
 share = neighbour_share(embedder.embed(texts))
@@ -236,12 +235,13 @@ second sentence of each must be found among all of the batch.
 ## Conclusion
 
 An embedder is built with one line, and its vectors work with any index of vectors. This
-preset needs no training to be better than TF-IDF, on messages whose words often give
-away the class, and more so on pairs that were written to share words and differ in
-meaning, or the reverse.
+preset needs no training to be better than TF-IDF: 82% instead of 62% of the neighbours
+of a message have its class, and Spearman's correlation on captions is 0.89 instead of
+0.72.
 
-A few hundred pairs add little to what the preset has learned from many more: the
-standard error of a correlation of 80 pairs is about 0.06.
+600 pairs add nothing to what the preset has learned from many more. On captions the
+difference, 0.01, is within the standard error of 0.02, and the search in messages
+became worse, 78%.
 
 At full size: on STS-B's dev set, Spearman's correlation of this preset is 0.855 without
 training and 0.883 after training on its 5,749 pairs, which takes minutes on a CPU

@@ -59,13 +59,12 @@ epochs = 2
 """
 ## The data
 
-`pairs.tsv` contains 400 pairs that were written for this project. Its columns are
-those of STS-B, the task of GLUE, so the official files can take its place: set
-`TUTORIAL_PAIRS` to the directory of `train.tsv` and `dev.tsv`, and `TUTORIAL_LIMIT` to
-the number of training rows to read.
+`pairs.tsv` contains 800 pairs of captions of pictures, a part of
+[STS-B](https://aclanthology.org/S17-2001/) (CC BY-SA). Several people scored each pair.
+The last 200 rows are from its dev set, and validate; no caption is in both parts.
 
-Five consecutive rows have one sentence in common. The last 80 rows are the validation
-set, so that it has no sentence in common with the training set.
+For all of STS-B, set `TUTORIAL_PAIRS` to the directory of GLUE's `train.tsv` and
+`dev.tsv`, and `TUTORIAL_LIMIT` to the number of training rows to read.
 """
 
 
@@ -88,7 +87,7 @@ if pairs_path:
     validation = read_pairs(f"{pairs_path}/dev.tsv")
 else:
     data = read_pairs(data_path / "pairs.tsv")
-    train, validation = take(data, slice(-80)), take(data, slice(-80, None))
+    train, validation = take(data, slice(-200)), take(data, slice(-200, None))
 train_pairs, train_scores = train
 validation_pairs, validation_scores = validation
 
@@ -97,14 +96,13 @@ for first, second, score in list(zip(*train_pairs, train_scores))[:5]:
     print(f"{score:.1f}  {first}  |  {second}")
 
 """
-Many pairs with a low score share most of their words: "won the final" and "lost the
-final" describe the same event and contradict each other. Some pairs with a high score
-share few words. A count of common words is wrong about both.
+Two captions may share most of their words and describe different pictures, or share few
+words and describe the same one. A count of common words is wrong about both.
 
 ## What the model reads
 
 The preprocessor packs a pair into one row. A pair is a tuple, and a list of pairs is
-a tuple of two lists. Segment ids mark which token is part of which sentence.
+a tuple of two lists. Segment ids mark the sentence of each token.
 """
 
 preprocessor = keras_albert.AlbertClassifierPreprocessor.from_preset(preset)
@@ -255,13 +253,15 @@ for pair in (
 """
 ## Conclusion
 
-A pair is one row, and similarity is one number: `AlbertClassifier` with one class. A
-few hundred pairs are enough to see each step. They are too few to learn which words
-change the meaning of a sentence.
+A pair is one row, and similarity is one number: `AlbertClassifier` with one class. On
+these 200 pairs, Spearman's correlation is about 0.84 for the cross-encoder, 0.72 for
+TF-IDF of words, and 0.89 for embeddings without any training. 600 pairs are too few to
+learn which words change the meaning of a sentence: "open" and "closed" still count as
+similar.
 
 At full size, the Spearman correlations on STS-B's dev set, in per cent, are
 
-- 75.4 for the cosine of TF-IDF vectors, and 85.5 for that of the embeddings of
+- 75.4 for the cosine of TF-IDF vectors, and 85.5 for the cosine of the embeddings of
   `albert_small_en_uncased`, both without training ([results](../results.md));
 - 83.6 ± 0.9 for `albert_small_en_uncased` on pairs in one row, three seeds of four
   epochs on its 5,749 pairs (`examples/glue.py sts-b`), and 88.3 for its embeddings,

@@ -22,7 +22,7 @@ Two errors are easy to make and hard to see, because training continues with bot
 
 So it is not enough that a distributed setup runs: it must have the losses of one
 device. ALBERT fits data parallelism well: all of its layers share their weights,
-so the gradients that the devices exchange are those of one layer, whatever the depth.
+so the devices exchange the gradients of one layer, whatever the depth.
 
 This tutorial trains the same classifier on one device and on four, and compares the
 losses. It needs one CPU: JAX and TensorFlow can divide it into several virtual
@@ -324,7 +324,7 @@ loaded with PyTorch afterwards.
 
 ## Conclusion
 
-A few lines distribute `fit()`, from raw strings, and the losses equal those of one
+A few lines distribute `fit()`, from raw strings, and the losses equal the losses of one
 device. Compare them before a long run: this takes minutes, and shows errors that a
 training curve does not show.
 

@@ -330,6 +330,13 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
         Raises:
             ValueError: If a layer is quantized already, or the mode calibrates layer by
                 layer (`"gptq"`, `"awq"`). Nothing is changed then.
+
+        Example:
+            >>> from keras_albert import AlbertBackbone
+            >>> backbone = AlbertBackbone.from_preset("albert_small_en_uncased")
+            >>> backbone.quantize("int8")
+            >>> sorted({weight.dtype for weight in backbone.weights})
+            ['float32', 'int8']
         """
         kind = mode or getattr(config, "mode", config)
         if kind in ("gptq", "awq"):
@@ -395,6 +402,17 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
 
         Raises:
             ValueError: If the file does not contain exactly the weights of this model.
+
+        Example:
+            >>> from keras_albert import AlbertBackbone
+            >>> backbone = AlbertBackbone.from_preset("albert_tiny_en_uncased")
+            >>> import tempfile
+            >>> path = tempfile.mkdtemp() + "/tiny.weights.h5"
+            >>> backbone.save_weights(path)
+            >>> copy = AlbertBackbone(**backbone.get_config())
+            >>> copy.load_weights(path)
+            >>> bool((copy.weights[0] == backbone.weights[0]).all())
+            True
         """
         name = os.fspath(filepath)
         if name.endswith((".weights.h5", ".weights.json")) and not skip_mismatch:
@@ -533,6 +551,13 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
 
         Returns:
             Float tensor `(batch, hidden_dim)`.
+
+        Example:
+            >>> import numpy as np
+            >>> from keras_albert import AlbertBackbone
+            >>> backbone = AlbertBackbone.from_preset("albert_tiny_en_uncased")
+            >>> tuple(backbone.pool(np.ones((2, 8, 256)), np.ones((2, 8))).shape)
+            (2, 256)
         """
         return call_layer(self.pooler, self._read_pooler_input(sequence, padding_mask))
 
@@ -591,6 +616,16 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
 
         Returns:
             Float tensor `(batch, num_layers, hidden_dim)`.
+
+        Example:
+            >>> import numpy as np
+            >>> from keras_albert import AlbertBackbone
+            >>> backbone = AlbertBackbone.from_preset("albert_tiny_en_uncased")
+            >>> ids = np.array([[2, 30, 31, 3]])
+            >>> ones, zeros = np.ones_like(ids), np.zeros_like(ids)
+            >>> inputs = {"token_ids": ids, "segment_ids": zeros, "padding_mask": ones}
+            >>> tuple(backbone.pooled_by_layer(inputs).shape)
+            (1, 4, 256)
         """
         x, given = self._embed(inputs, training)
         mask, rows = given["padding_mask"], given["rows"]

@@ -211,7 +211,7 @@ _START, _NOT_START = "\ufdd0", "\ufdd1"
 def vocabulary_from_tokenizer_json(path: Path) -> bytes:
     """Convert a `tokenizer.json` to a SentencePiece model."""
     remedy = (
-        "Copy `spiece.model` there from the checkpoint's origin, or pass a "
+        "Copy `spiece.model` next to it from the checkpoint's origin, or pass a "
         "`tokenizer` or `preprocessor` of your own."
     )
     with reading(path, remedy):

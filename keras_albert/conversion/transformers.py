@@ -218,7 +218,7 @@ class TransformersCheckpoint(WeightMapCheckpoint):
         if stated is not None and stated != found.ids[padding]:
             raise ValueError(
                 f"{self.directory / CONFIG_FILE} has pad_token_id={stated!r}, and the "
-                f"vocabulary has {padding!r} with the id "
+                f"vocabulary next to it has {padding!r} with the id "
                 f"{found.ids[padding]}. Copy the vocabulary there that belongs to the "
                 "weights, or pass a `tokenizer` or `preprocessor` with it."
             )

@@ -148,6 +148,13 @@ class FactorizedEmbedding(AlbertLayer):
         Returns:
             Float tensor `(batch, length, hidden_dim)`; `(rows, width, hidden_dim)` if
             texts share rows.
+
+        Example:
+            >>> import numpy as np
+            >>> from keras_albert.layers import FactorizedEmbedding
+            >>> embedding = FactorizedEmbedding(100, embedding_dim=8, hidden_dim=16)
+            >>> tuple(embedding(np.array([[2, 30, 3]])).shape)
+            (1, 3, 16)
         """
         self._check_length(inputs.shape[1])
         if segment_ids is None or self.num_segments == 1:

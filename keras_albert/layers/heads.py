@@ -199,6 +199,15 @@ class MaskedLMHead(run_layers.AlbertLayer):
 
         Returns:
             float32 tensor `(batch, slots or length, vocabulary_size)`: logits.
+
+        Example:
+            >>> import numpy as np
+            >>> from keras_albert.layers import FactorizedEmbedding, MaskedLMHead
+            >>> embedding = FactorizedEmbedding(100, embedding_dim=8, hidden_dim=16)
+            >>> vectors = embedding(np.array([[2, 4, 3]]))
+            >>> head = MaskedLMHead(embedding.token_embedding)
+            >>> tuple(head(vectors, np.array([[1]])).shape)
+            (1, 1, 100)
         """
         gathers = mask_positions is not None
         x = gather_tokens(inputs, mask_positions) if gathers else inputs
@@ -362,6 +371,15 @@ class ConditionalSpanHead(run_layers.AlbertLayer):
             A dict of float32 tensors: `start_logits` `(batch, length)`, `end_logits`
             `(batch, starts, length)` and `answerability` `(batch, 1)`, which is high
             where there is no answer.
+
+        Example:
+            >>> import numpy as np
+            >>> from keras_albert.layers import ConditionalSpanHead
+            >>> head = ConditionalSpanHead()
+            >>> ones, starts = np.ones((1, 6)), np.array([[2, 3]])
+            >>> outputs = head(np.ones((1, 6, 16)), ones, ones, starts)
+            >>> tuple(outputs["end_logits"].shape)
+            (1, 2, 6)
         """
         mask = span_mask(segment_ids, padding_mask)
         start_logits = mask_logits(ops.squeeze(self.start(inputs), -1), mask)

@@ -256,6 +256,15 @@ class SharedTransformerEncoder(run_layers.AlbertLayer):
             ValueError: If texts share rows, and an argument needs a row for each text;
                 or if `num_layers` is below 1, below `num_groups`, or more than
                 the encoder has adapters for.
+
+        Example:
+            >>> import numpy as np
+            >>> from keras_albert.layers import SharedTransformerEncoder
+            >>> encoder = SharedTransformerEncoder(
+            ...     num_layers=3, num_heads=2, intermediate_dim=32)
+            >>> last, states = encoder(np.ones((1, 5, 16)), return_hidden_states=True)
+            >>> tuple(last.shape), len(states)
+            ((1, 5, 16), 4)
         """
         if num_layers is None:
             num_layers = self.num_layers

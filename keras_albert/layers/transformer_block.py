@@ -150,6 +150,15 @@ class TransformerBlock(run_layers.AlbertLayer):
 
         Returns:
             The output, or `(output, probabilities)`.
+
+        Example:
+            >>> import numpy as np
+            >>> from keras_albert.layers import TransformerBlock
+            >>> block = TransformerBlock(num_heads=2, intermediate_dim=32)
+            >>> output, scores = block(
+            ...     np.ones((1, 5, 16)), return_attention_scores=True)
+            >>> tuple(output.shape), tuple(scores.shape)
+            ((1, 5, 16), (1, 2, 5, 5))
         """
         if training and seed is None and (self.dropout or self.attention_dropout):
             raise ValueError(

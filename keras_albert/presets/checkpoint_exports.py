@@ -93,6 +93,15 @@ class CheckpointExports:
                 (`inverse_frequency`), or its weights are quantized or not finite.
             NotADirectoryError: If `directory` is a file.
             FileExistsError: If it contains files of another checkpoint.
+
+        Example:
+            >>> from keras_albert import AlbertTextEmbedder
+            >>> embedder = AlbertTextEmbedder.from_preset("albert_small_en_uncased")
+            >>> import os, tempfile
+            >>> folder = embedder.export_to_sentence_transformers(
+            ...     tempfile.mkdtemp() + "/mine")
+            >>> "modules.json" in os.listdir(folder)
+            True
         """
         chosen = get_format("sentence-transformers")
         return self._export_checkpoint(chosen, directory, tokenizer)
@@ -114,6 +123,16 @@ class CheckpointExports:
                 or not finite.
             NotADirectoryError: If `directory` is a file.
             FileExistsError: If it contains files of another checkpoint.
+
+        Example:
+            >>> import os, tempfile
+            >>> from keras_albert import AlbertBackbone
+            >>> backbone = AlbertBackbone(
+            ...     vocabulary_size=40, num_layers=1, num_heads=2, embedding_dim=4,
+            ...     hidden_dim=8, intermediate_dim=16)
+            >>> folder = backbone.export_to_keras_hub(tempfile.mkdtemp() + "/mine")
+            >>> sorted(os.listdir(folder))
+            ['config.json', 'metadata.json', 'model.weights.h5']
         """
         chosen = get_format("keras-hub").for_model(self)
         return self._export_checkpoint(chosen, directory, tokenizer)
@@ -146,6 +165,18 @@ class CheckpointExports:
                 are quantized or not finite.
             NotADirectoryError: If `directory` is a file.
             FileExistsError: If it contains files of another checkpoint.
+
+        Example:
+            >>> import os, tempfile
+            >>> from keras_albert import AlbertBackbone
+            >>> backbone = AlbertBackbone(
+            ...     vocabulary_size=40, num_layers=1, num_heads=2, embedding_dim=4,
+            ...     hidden_dim=8, intermediate_dim=16)
+            >>> folder = backbone.export_to_google(tempfile.mkdtemp() + "/mine")
+            >>> sorted(os.listdir(folder))
+            ['albert_config.json', 'checkpoint',
+             'model.ckpt-best.data-00000-of-00001',
+             'model.ckpt-best.index']
         """
         if layout not in _GOOGLE_LAYOUTS:
             known = ", ".join(_GOOGLE_LAYOUTS)
@@ -155,12 +186,32 @@ class CheckpointExports:
         return self._export_checkpoint(chosen, directory, tokenizer)
 
     def save(self, *args: Any, **kwargs: Any) -> None:
-        """Save the whole model; see `keras.Model.save`."""
+        """Save the whole model; see `keras.Model.save`.
+
+        Example:
+            >>> from keras_albert import AlbertBackbone
+            >>> backbone = AlbertBackbone.from_preset("albert_tiny_en_uncased")
+            >>> import keras, tempfile
+            >>> path = tempfile.mkdtemp() + "/tiny.keras"
+            >>> backbone.save(path)
+            >>> keras.models.load_model(path).num_layers
+            4
+        """
         _refuse_rounding(self)
         super().save(*args, **kwargs)  # type: ignore[misc]
 
     def save_weights(self, *args: Any, **kwargs: Any) -> None:
-        """Save the weights; see `keras.Model.save_weights`."""
+        """Save the weights; see `keras.Model.save_weights`.
+
+        Example:
+            >>> from keras_albert import AlbertBackbone
+            >>> backbone = AlbertBackbone.from_preset("albert_tiny_en_uncased")
+            >>> import os, tempfile
+            >>> path = tempfile.mkdtemp() + "/tiny.weights.h5"
+            >>> backbone.save_weights(path)
+            >>> os.path.isfile(path)
+            True
+        """
         _refuse_rounding(self)
         super().save_weights(*args, **kwargs)  # type: ignore[misc]
 

@@ -264,6 +264,15 @@ class PretrainingConfig:
         Raises:
             OSError: If the file cannot be read.
             ValueError: If it is neither TOML nor JSON, or has an unknown setting.
+
+        Example:
+            >>> import pathlib, tempfile
+            >>> from keras_albert.pretraining import PretrainingConfig
+            >>> path = pathlib.Path(tempfile.mkdtemp(), "run.toml")
+            >>> _ = path.write_text("batch_size = 64")
+            >>> PretrainingConfig.from_file(
+            ...     path, data="prepared", output="run").batch_size
+            64
         """
         read = {} if path is None else _read(fetch(path))
         known = {each.name for each in fields(cls)}
@@ -283,7 +292,13 @@ class PretrainingConfig:
         return cls(**(read | settings))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the settings as JSON values."""
+        """Return the settings as JSON values.
+
+        Example:
+            >>> from keras_albert.pretraining import PretrainingConfig
+            >>> PretrainingConfig(data="prepared", output="run").to_dict()["output"]
+            'run'
+        """
         values = {each.name: getattr(self, each.name) for each in fields(self)}
         stages = [dict(stage) for stage in self.stages]
         return values | {"backbone": dict(self.backbone), "stages": stages}

@@ -104,6 +104,11 @@ class Recipe:
 
         Args:
             hidden_dim: int. Width of the encoder.
+
+        Example:
+            >>> from keras_albert.tasks.recipes import recipe
+            >>> recipe("sst-2").for_width(384).learning_rate
+            4e-05
         """
         rate = scaled_learning_rate(self.learning_rate, hidden_dim)
         return replace(self, learning_rate=rate)
@@ -114,6 +119,12 @@ class Recipe:
         Args:
             total_steps: int or `None`. Number of batches if it differs from the
                 recipe's; the share of the warm-up stays. Defaults to `None`.
+
+        Example:
+            >>> from keras_albert.tasks.recipes import recipe
+            >>> optimizer = recipe("sst-2").optimizer(total_steps=100)
+            >>> optimizer.weight_decay
+            0.01
         """
         total = total_steps or self.steps
         warmup = max(1, round(total * self.warmup_steps / self.steps))

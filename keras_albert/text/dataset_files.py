@@ -18,6 +18,13 @@ class SquadFile(NamedTuple):
         contexts: The paragraph of each question.
         answers: A dict of the lists `text` and `answer_start` for each question; the
             lists are empty if the paragraph does not contain an answer.
+
+    Example:
+        >>> from keras_albert.text import SquadFile
+        >>> answers = [{"text": ["Ada"], "answer_start": [0]}]
+        >>> file = SquadFile(["1"], ["Who opened it?"], ["Ada opened it."], answers)
+        >>> file.questions
+        ['Who opened it?']
     """
 
     ids: list[str]
@@ -43,6 +50,14 @@ class SquadFile(NamedTuple):
 
         Returns:
             A `SquadFile`.
+
+        Example:
+            >>> from keras_albert.text import SquadFile
+            >>> nothing = {"text": [], "answer_start": []}
+            >>> file = SquadFile(
+            ...     ["1", "2"], ["Who?", "When?"], ["Here."] * 2, [nothing] * 2)
+            >>> file.take(slice(1)).questions
+            ['Who?']
         """
         columns: Any = (column[rows] for column in self)
         return SquadFile(*columns)

@@ -5,37 +5,15 @@ import inspect
 
 from extensions import reference
 
-# Public names whose docstring has no example yet.
+# Made by other names, whose examples show them: `convert_checkpoint`, `verify`, and
+# `prepare_examples`, without whose files there is nothing to read.
 WITHOUT_EXAMPLE = frozenset(
-    """
-    AlbertBackbone.load_weights AlbertBackbone.pool AlbertBackbone.pooled_by_layer
-    AlbertBackbone.quantize AlbertClassifierPreprocessor.encode
-    AlbertMultipleChoicePreprocessor.encode AlbertQuestionAnswerer.choose_null_threshold
-    AlbertQuestionAnswerer.compile AlbertQuestionAnswerer.encode
-    AlbertQuestionAnswererPreprocessor.encode AlbertTask.encode
-    AlbertTask.predict_on_batch AlbertTask.test_on_batch AlbertTask.train_on_batch
-    AlbertTextEmbedder.embed AlbertTextEmbedder.embed_documents
-    AlbertTextEmbedder.encode
-    AlbertTextEmbedder.predict AlbertTextEmbedder.predict_on_batch
-    AlbertTextEmbedderPreprocessor.encode AlbertTextEmbedderPreprocessor.with_prompt
-    AlbertTokenClassifierPreprocessor.encode
-    AlbertTokenizer.build_inputs_with_special_tokens
-    AlbertTokenizer.create_token_type_ids_from_sequences
-    AlbertTokenizer.get_special_tokens_mask AlbertTokenizer.save_vocabulary
-    AlbertTokenizer.tokenize_rows CheckpointExports.export_to_google
-    CheckpointExports.export_to_keras_hub
-    CheckpointExports.export_to_sentence_transformers CheckpointExports.save
-    CheckpointExports.save_weights ConditionalSpanHead.call Conversion
-    DocumentOutputs.predict_documents EarlyExits.evaluate EarlyExits.predict
-    EarlyExits.without_exits FactorizedEmbedding.call MaskedLMHead.call
-    MaskingPreprocessor.encode NamedClasses.from_preset PretrainingBatches
-    PretrainingBatches.batch PretrainingBatches.tf_dataset PretrainingConfig.from_file
-    PretrainingConfig.to_dict PretrainingData PretrainingData.batches
-    PretrainingData.segments Recipe.for_width Recipe.optimizer
-    SharedTransformerEncoder.call SquadFile SquadFile.take TokenRows.from_arrays
-    TransformerBlock.call VerifiedModel add_text_rules choice_columns describe_exits
-    question_contexts segment_pairs text_columns word_columns
-    """.split()  # noqa: SIM905
+    {
+        *("Conversion", "VerifiedModel"),
+        *("PretrainingData", "PretrainingData.batches", "PretrainingData.segments"),
+        *("PretrainingBatches", "PretrainingBatches.batch"),
+        "PretrainingBatches.tf_dataset",
+    }
 )
 
 

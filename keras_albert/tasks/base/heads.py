@@ -59,6 +59,14 @@ class NamedClasses:
 
         Returns:
             The task.
+
+        Example:
+            >>> from keras_albert import AlbertClassifier
+            >>> classifier = AlbertClassifier.from_preset(
+            ...     "albert_small_en_uncased", labels=["complaint", "praise",
+            ...     "question"])
+            >>> classifier.num_classes
+            3
         """
         if kwargs.get("labels") is not None:
             kwargs["num_classes"] = count_classes(

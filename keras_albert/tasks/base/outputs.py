@@ -237,6 +237,13 @@ class DocumentOutputs:
         Raises:
             ValueError: If the model has no preprocessor, a row is not a text, or
                 `stride` is below 1 or above a window's length.
+
+        Example:
+            >>> from keras_albert import AlbertClassifier
+            >>> sentiment = AlbertClassifier.from_preset("albert_small_en_uncased_sst2")
+            >>> text = "A quiet, moving film with a superb cast. " * 100
+            >>> sentiment.predict_documents([text, "so boring"]).argmax(axis=-1)
+            array([1, 0])
         """
         return self.read_documents("predict_documents", texts, batch_size, stride)[0]
 

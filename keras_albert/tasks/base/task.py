@@ -204,7 +204,16 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
     def encode(
         self, mode: Mode, x: Any, y: Any = None, sample_weight: Any = None
     ) -> tuple[Any, bool]:
-        """Read, check and tokenize raw input; return also if it was a batch."""
+        """Read, check and tokenize raw input; return also if it was a batch.
+
+        Example:
+            >>> from keras_albert import AlbertClassifier
+            >>> sentiment = AlbertClassifier.from_preset("albert_small_en_uncased_sst2")
+            >>> encoded, is_batch = sentiment.encode(
+            ...     "prediction", ["so boring", "a fine film"])
+            >>> len(encoded), is_batch
+            (2, True)
+        """
         encoded: tuple[Any, bool] = self.preprocessor.encode_for(
             mode, x, y, sample_weight
         )
@@ -503,6 +512,15 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
 
         Returns:
             The loss and the metrics.
+
+        Example:
+            >>> from keras_albert import AlbertClassifier
+            >>> classifier = AlbertClassifier.from_preset(
+            ...     "albert_tiny_en_uncased", num_classes=2)
+            >>> texts, labels = ["a fine film", "so boring"], [1, 0]
+            >>> logs = classifier.train_on_batch(texts, labels, return_dict=True)
+            >>> sorted(logs)
+            ['accuracy', 'loss']
         """
         with model_state.one_thread(self), joined(self):
             with model_input.unchanged_on_error(self):
@@ -519,7 +537,16 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
     def test_on_batch(
         self, x: Any, y: Any = None, sample_weight: Any = None, **kwargs: Any
     ) -> Any:
-        """Evaluate on one batch; arguments and result as in `train_on_batch`."""
+        """Evaluate on one batch; arguments and result as in `train_on_batch`.
+
+        Example:
+            >>> from keras_albert import AlbertClassifier
+            >>> sentiment = AlbertClassifier.from_preset("albert_small_en_uncased_sst2")
+            >>> texts, labels = ["a fine film", "so boring"], ["positive", "negative"]
+            >>> logs = sentiment.test_on_batch(texts, labels, return_dict=True)
+            >>> float(logs["accuracy"])
+            1.0
+        """
         with model_state.one_thread(self), joined(self):
             with model_input.unchanged_on_error(self):
                 batch = model_input.preprocess_batch(
@@ -529,7 +556,14 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
             return keras.Model.test_on_batch(self, *batch, **kwargs)
 
     def predict_on_batch(self, x: Any) -> Any:
-        """Predict for one batch `x` (see `fit`); the result is as in `predict`."""
+        """Predict for one batch `x` (see `fit`); the result is as in `predict`.
+
+        Example:
+            >>> from keras_albert import AlbertClassifier
+            >>> sentiment = AlbertClassifier.from_preset("albert_small_en_uncased_sst2")
+            >>> sentiment.predict_on_batch(["a fine film", "so boring"]).argmax(axis=-1)
+            array([1, 0])
+        """
         (x,) = model_input.preprocess_batch(self, "prediction", x)
         return outputs_of(self, x)
 

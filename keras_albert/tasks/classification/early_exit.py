@@ -327,6 +327,15 @@ class EarlyExits(_Task):
         Raises:
             TypeError: See `fit`.
             ValueError: See `AlbertTask.predict`; or if the model lacks the exits.
+
+        Example:
+            >>> from keras_albert import AlbertClassifier
+            >>> classifier = AlbertClassifier.from_preset(
+            ...     "albert_tiny_en_uncased", num_classes=2, exits=True)
+            >>> outputs, depths = classifier.predict(
+            ...     ["a fine film"], patience=1, return_depths=True, verbose=0)
+            >>> outputs.shape, depths.shape
+            ((1, 2), (1,))
         """
         rule = read_exit_rule(self, patience, threshold, tolerance, num_layers)
         if rule is None:
@@ -375,6 +384,16 @@ class EarlyExits(_Task):
         Raises:
             TypeError: See `fit`.
             ValueError: See `predict`.
+
+        Example:
+            >>> from keras_albert import AlbertClassifier
+            >>> sentiment = AlbertClassifier.from_preset("albert_small_en_uncased_sst2")
+            >>> scores = sentiment.evaluate(
+            ...     ["a fine film", "so boring"], ["positive", "negative"],
+            ...     num_layers=6,
+            ...     return_dict=True, verbose=0)
+            >>> scores["accuracy"]
+            1.0
         """
         rule = read_exit_rule(self, patience, threshold, tolerance, num_layers)
         if rule is not None:
@@ -431,6 +450,13 @@ class EarlyExits(_Task):
 
         Raises:
             ValueError: If the model has no exits, or not that many.
+
+        Example:
+            >>> from keras_albert import AlbertClassifier
+            >>> classifier = AlbertClassifier.from_preset(
+            ...     "albert_tiny_en_uncased", num_classes=2, exits=True)
+            >>> classifier.without_exits(3).backbone.num_layers
+            3
         """
         if not self.exits:
             msg = "This classifier has one head already; `num_layers` sets its depth."

@@ -138,6 +138,15 @@ def describe_exits(rows: Sequence[dict[str, Any]]) -> str:
     Returns:
         A line for each row, after a header. The column `time` is relative to all
         layers.
+
+    Example:
+        >>> from keras_albert.tasks import describe_exits
+        >>> print(describe_exits([{
+        ...     "arguments": {"num_layers": 2}, "accuracy": 0.9, "depth": 2.0,
+        ...     "seconds": 0.5,
+        ...     "relative_time": 0.5, "texts": [0, 100]}]))
+        arguments     accuracy   depth  seconds    time  texts by layer
+        num_layers=2    0.9000    2.00    0.500     50%     0  100
     """
     metric = _metric(rows)
     names = ["arguments", *(_describe(row["arguments"]) for row in rows)]

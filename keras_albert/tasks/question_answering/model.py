@@ -154,6 +154,14 @@ class AlbertQuestionAnswerer(AlbertTask, keras_hub.models.Task):
 
         The default loss is the mean of the losses of start and end, plus half of the
         loss of the conditional head's classifier.
+
+        Example:
+            >>> from keras_albert import AlbertQuestionAnswerer
+            >>> reader = AlbertQuestionAnswerer.from_preset(
+            ...     "albert_small_en_uncased_squad")
+            >>> reader.compile(learning_rate=1e-4)
+            >>> sorted(reader.loss)
+            ['end_logits', 'start_logits']
         """
         if isinstance(loss, str) and loss == "auto":
             kwargs.setdefault("loss_weights", dict.fromkeys(self._targets(), 0.5))
@@ -201,7 +209,17 @@ class AlbertQuestionAnswerer(AlbertTask, keras_hub.models.Task):
         self._span_preprocessor = preprocessor
 
     def encode(self, *args: Any, **kwargs: Any) -> tuple[SpanWindows, bool]:
-        """Tokenize raw input for the head; see `AlbertTask.encode`."""
+        """Tokenize raw input for the head; see `AlbertTask.encode`.
+
+        Example:
+            >>> from keras_albert import AlbertQuestionAnswerer
+            >>> reader = AlbertQuestionAnswerer.from_preset(
+            ...     "albert_small_en_uncased_squad")
+            >>> windows, is_batch = reader.encode(
+            ...     "prediction", ("Who?", "Ada was here."))
+            >>> len(windows), is_batch
+            (1, False)
+        """
         windows, batched = super().encode(*args, **kwargs)
         # A reader with the other head may share the preprocessor.
         windows.num_starts = self._num_starts
@@ -322,6 +340,17 @@ class AlbertQuestionAnswerer(AlbertTask, keras_hub.models.Task):
 
         Raises:
             ValueError: If all questions have an answer, or none has one.
+
+        Example:
+            >>> from keras_albert import AlbertQuestionAnswerer
+            >>> reader = AlbertQuestionAnswerer.from_preset(
+            ...     "albert_small_en_uncased_squad")
+            >>> questions = ["Who opened it?", "What is the height of the tower?"]
+            >>> contexts = ["Ada opened the bridge in 1932.", "We had soup for lunch."]
+            >>> threshold = reader.choose_null_threshold(
+            ...     (questions, contexts), [(0, "Ada"), None])
+            >>> reader.null_threshold == threshold
+            True
         """
         answers = read_answers(y)
         columns = self.require_preprocessor("choose_null_threshold").columns(x)

@@ -339,7 +339,16 @@ class AlbertTextEmbedder(DocumentOutputs, AlbertTask, keras_hub.models.TextEmbed
     def encode(
         self, mode: Mode, x: Any, y: Any = None, sample_weight: Any = None
     ) -> tuple[Any, bool]:
-        """Read, check and tokenize texts, and let the guide read them."""
+        """Read, check and tokenize texts, and let the guide read them.
+
+        Example:
+            >>> from keras_albert import AlbertTextEmbedder
+            >>> embedder = AlbertTextEmbedder.from_preset("albert_small_en_uncased")
+            >>> encoded, is_batch = embedder.encode(
+            ...     "prediction", ["Where is my parcel?"])
+            >>> len(encoded), is_batch
+            (1, True)
+        """
         examples, batched = super().encode(mode, x, y, sample_weight)
         if self._guide is not None and mode != "prediction":
             columns = self.require_preprocessor("fit").columns(x).columns
@@ -402,7 +411,14 @@ class AlbertTextEmbedder(DocumentOutputs, AlbertTask, keras_hub.models.TextEmbed
         return read_ids(self.backbone, inputs)
 
     def predict(self, x: Any, batch_size: int | None = None, **kwargs: Any) -> Any:
-        """Embed texts or pairs, in their order; see `AlbertTask.predict`."""
+        """Embed texts or pairs, in their order; see `AlbertTask.predict`.
+
+        Example:
+            >>> from keras_albert import AlbertTextEmbedder
+            >>> embedder = AlbertTextEmbedder.from_preset("albert_small_en_uncased")
+            >>> embedder.predict(["My parcel is late.", "Thank you!"], verbose=0).shape
+            (2, 384)
+        """
         if is_dataset(x):
             # It may contain pairs. TensorFlow generalizes over the shapes that it has
             # seen, to tensors of any rank, so it must not have seen texts before.
@@ -452,6 +468,15 @@ class AlbertTextEmbedder(DocumentOutputs, AlbertTask, keras_hub.models.TextEmbed
         Raises:
             ValueError: If the model has no preprocessor, a row is not a text, or there
                 is no such prompt or width.
+
+        Example:
+            >>> from keras_albert import AlbertTextEmbedder
+            >>> embedder = AlbertTextEmbedder.from_preset("albert_small_en_uncased")
+            >>> messages = ["My parcel is late.", "I forgot my password."]
+            >>> cosines = embedder.embed(
+            ...     messages) @ embedder.embed("Where is the package?")
+            >>> messages[cosines.argmax()]
+            'My parcel is late.'
         """
         preprocessor = self.require_preprocessor("embed")
         if dim is not None:
@@ -523,6 +548,12 @@ class AlbertTextEmbedder(DocumentOutputs, AlbertTask, keras_hub.models.TextEmbed
         Raises:
             ValueError: If the model has no preprocessor, a row is not a text, or
                 `stride` is below 1 or above a window's length.
+
+        Example:
+            >>> from keras_albert import AlbertTextEmbedder
+            >>> embedder = AlbertTextEmbedder.from_preset("albert_small_en_uncased")
+            >>> embedder.embed_documents("My parcel has not arrived. " * 200).shape
+            (384,)
         """
         preprocessor = self.require_preprocessor("embed_documents")
         vectors, batched = self.read_documents(
@@ -540,7 +571,14 @@ class AlbertTextEmbedder(DocumentOutputs, AlbertTask, keras_hub.models.TextEmbed
         return vectors
 
     def predict_on_batch(self, x: Any) -> Any:
-        """Embed one batch of texts or pairs; see `keras.Model.predict_on_batch`."""
+        """Embed one batch of texts or pairs; see `keras.Model.predict_on_batch`.
+
+        Example:
+            >>> from keras_albert import AlbertTextEmbedder
+            >>> embedder = AlbertTextEmbedder.from_preset("albert_small_en_uncased")
+            >>> embedder.predict_on_batch(["My parcel is late.", "Thank you!"]).shape
+            (2, 384)
+        """
         (ids,) = preprocess_batch(self, "prediction", x)
         return self._embed_ids(ids, super().predict_on_batch)
 

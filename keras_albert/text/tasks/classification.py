@@ -77,7 +77,17 @@ class AlbertClassifierPreprocessor(
     def encode(
         self, x: Texts, y: Any = None, sample_weight: Any = None
     ) -> tuple[LabelledTexts, bool]:
-        """Tokenize texts or pairs; see `AlbertPreprocessor.encode`."""
+        """Tokenize texts or pairs; see `AlbertPreprocessor.encode`.
+
+        Example:
+            >>> from keras_albert import AlbertClassifierPreprocessor
+            >>> preprocessor = AlbertClassifierPreprocessor.from_preset(
+            ...     "albert_small_en_uncased")
+            >>> encoded, is_batch = preprocessor.encode(
+            ...     ["a fine film", "so boring"], [1, 0])
+            >>> len(encoded), is_batch
+            (2, True)
+        """
         columns, batched = self.columns(x)
         rows = self.tokenize_columns(columns)
         texts = EncodedTexts(rows, self.special_ids, self.max_length, self.truncate)

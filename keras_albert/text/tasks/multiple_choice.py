@@ -23,7 +23,15 @@ from keras_albert.utils.arguments import check_positive
 
 
 def choice_columns(x: Any) -> tuple[tuple[list[Any], ...], bool]:
-    """Read questions into columns; return also whether they were a batch."""
+    """Read questions into columns; return also whether they were a batch.
+
+    Example:
+        >>> from keras_albert import AlbertMultipleChoicePreprocessor
+        >>> preprocessor = AlbertMultipleChoicePreprocessor.from_preset(
+        ...     "albert_small_en_uncased")
+        >>> preprocessor.columns({"question": "Who?", "choices": ["Ada", "Ben"]})
+        TextBatch(columns=(['Who?'], [['Ada', 'Ben']]), batched=False)
+    """
     x = dicts_as_tuples(x, ("question", "choices"), ("context",))
     columns = x if isinstance(x, tuple) else split_columns(x)
     if len(columns) not in (2, 3):
@@ -278,6 +286,15 @@ class AlbertMultipleChoicePreprocessor(
         """Tokenize questions; see `AlbertPreprocessor.encode`.
 
         The targets are the numbers or letters of the correct choices.
+
+        Example:
+            >>> from keras_albert import AlbertMultipleChoicePreprocessor
+            >>> preprocessor = AlbertMultipleChoicePreprocessor.from_preset(
+            ...     "albert_small_en_uncased")
+            >>> encoded, is_batch = preprocessor.encode(
+            ...     [{"question": "Who?", "choices": ["Ada", "Ben"]}], ["A"])
+            >>> len(encoded), is_batch
+            (1, True)
         """
         columns, batched = self.columns(x)
         *contexts, questions, choices = columns

@@ -19,7 +19,15 @@ from keras_albert.utils.arguments import check_at_most, check_positive
 
 
 def question_contexts(x: Any) -> tuple[tuple[list[str], ...], bool]:
-    """Read questions and contexts; return also whether they were a batch."""
+    """Read questions and contexts; return also whether they were a batch.
+
+    Example:
+        >>> from keras_albert import AlbertQuestionAnswererPreprocessor
+        >>> preprocessor = AlbertQuestionAnswererPreprocessor.from_preset(
+        ...     "albert_small_en_uncased")
+        >>> preprocessor.columns(("Who?", "Ada was here."))
+        TextBatch(columns=(['Who?'], ['Ada was here.']), batched=False)
+    """
     columns, batched = text_columns(dicts_as_tuples(x, ("question", "context")))
     if len(columns) != 2:
         raise ValueError(
@@ -400,6 +408,15 @@ class AlbertQuestionAnswererPreprocessor(
         """Tokenize questions and contexts; see `AlbertPreprocessor.encode`.
 
         The targets are answers, in any form that `read_answers` reads.
+
+        Example:
+            >>> from keras_albert import AlbertQuestionAnswererPreprocessor
+            >>> preprocessor = AlbertQuestionAnswererPreprocessor.from_preset(
+            ...     "albert_small_en_uncased")
+            >>> windows, is_batch = preprocessor.encode(
+            ...     ("Who?", "Ada was here."), (0, "Ada"))
+            >>> len(windows), is_batch
+            (1, False)
         """
         (questions, contexts), batched = self.columns(x)
         weights = None if sample_weight is None else packing.read_weights(sample_weight)

@@ -131,6 +131,14 @@ class AlbertTextEmbedderPreprocessor(
 
         Raises:
             ValueError: If there is no such prompt.
+
+        Example:
+            >>> from keras_albert import AlbertTextEmbedderPreprocessor
+            >>> preprocessor = AlbertTextEmbedderPreprocessor.from_preset(
+            ...     "albert_small_en_uncased")
+            >>> preprocessor.prompts = {"query": "query: "}
+            >>> preprocessor.with_prompt("lost parcel", "query").columns
+            (['query: lost parcel'],)
         """
         prompt = self._prompt(self.default_prompt if name is None else name)
         columns, batched = self.columns(x)
@@ -144,11 +152,20 @@ class AlbertTextEmbedderPreprocessor(
         """Tokenize texts or examples; see `AlbertPreprocessor.encode`.
 
         The targets are similarities, one per pair.
+
+        Example:
+            >>> from keras_albert import AlbertTextEmbedderPreprocessor
+            >>> preprocessor = AlbertTextEmbedderPreprocessor.from_preset(
+            ...     "albert_small_en_uncased")
+            >>> encoded, is_batch = preprocessor.encode(
+            ...     (["a film"], ["a movie"]), [0.9])
+            >>> len(encoded), is_batch
+            (1, True)
         """
         columns, batched = self.columns(x)
         if y is not None and len(columns) == 1:
             raise ValueError(
-                "A similarity needs two texts, and `x` has one per row. Pass pairs "
+                "A similarity compares two texts, and `x` has one per row. Pass pairs "
                 "as one argument, `x=(first, second)`."
             )
         texts = SeparateTexts(

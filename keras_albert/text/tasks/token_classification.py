@@ -40,7 +40,15 @@ class WordRow(NamedTuple):
 
 
 def word_columns(x: Any) -> tuple[tuple[list[Any], ...], bool]:
-    """Read raw texts or lists of words; also return whether they were a batch."""
+    """Read raw texts or lists of words; also return whether they were a batch.
+
+    Example:
+        >>> from keras_albert import AlbertTokenClassifierPreprocessor
+        >>> preprocessor = AlbertTokenClassifierPreprocessor.from_preset(
+        ...     "albert_small_en_uncased")
+        >>> preprocessor.columns([["Ada", "was", "here"]])
+        TextBatch(columns=([['Ada', 'was', 'here']],), batched=True)
+    """
     # A string is a text, a tuple of strings the words of one; a list of strings is a
     # batch of texts, a list of lists or tuples the words of a batch.
     if isinstance(x, tuple):
@@ -356,6 +364,15 @@ class AlbertTokenClassifierPreprocessor(
 
         The targets are an array of tag numbers, one per word, or `SpanTags` for each
         document. The result is always a batch, since a document may have several rows.
+
+        Example:
+            >>> from keras_albert import AlbertTokenClassifierPreprocessor
+            >>> preprocessor = AlbertTokenClassifierPreprocessor.from_preset(
+            ...     "albert_small_en_uncased")
+            >>> documents, is_batch = preprocessor.encode(
+            ...     [["Ada", "is", "here"]], [[1, 0, 0]])
+            >>> len(documents), is_batch
+            (1, True)
         """
         (column,), _ = self.columns(x)
         words = [

@@ -298,6 +298,12 @@ class AlbertTokenizer(PresetMixin, keras_hub.tokenizers.Tokenizer):
         Returns:
             The ids of all rows, at most `sequence_length` per row, as `TokenRows`; in
             a graph, as a `tf.RaggedTensor`.
+
+        Example:
+            >>> from keras_albert import AlbertTokenizer
+            >>> tokenizer = AlbertTokenizer.from_preset("albert_tiny_en_uncased")
+            >>> len(tokenizer.tokenize_rows(["a fine film", "so boring"]))
+            2
         """
         if is_in_graph():
             ids = self._graph()[1].tokenize(texts)
@@ -383,6 +389,12 @@ class AlbertTokenizer(PresetMixin, keras_hub.tokenizers.Tokenizer):
 
         Returns:
             `[CLS] first [SEP]`, or `[CLS] first [SEP] second [SEP]`.
+
+        Example:
+            >>> from keras_albert import AlbertTokenizer
+            >>> tokenizer = AlbertTokenizer.from_preset("albert_tiny_en_uncased")
+            >>> tokenizer.build_inputs_with_special_tokens([30, 31], [32])
+            [2, 30, 31, 3, 32, 3]
         """
         ids = [self.cls_token_id, *token_ids_0, self.sep_token_id]
         return ids if token_ids_1 is None else [*ids, *token_ids_1, self.sep_token_id]
@@ -407,6 +419,12 @@ class AlbertTokenizer(PresetMixin, keras_hub.tokenizers.Tokenizer):
 
         Raises:
             ValueError: If a second sequence is passed with a complete row.
+
+        Example:
+            >>> from keras_albert import AlbertTokenizer
+            >>> tokenizer = AlbertTokenizer.from_preset("albert_tiny_en_uncased")
+            >>> tokenizer.get_special_tokens_mask([30, 31], [32])
+            [1, 0, 0, 1, 0, 1]
         """
         if not already_has_special_tokens:
             mask = [1, *([0] * len(token_ids_0)), 1]
@@ -431,6 +449,12 @@ class AlbertTokenizer(PresetMixin, keras_hub.tokenizers.Tokenizer):
 
         Returns:
             0 for `[CLS] first [SEP]`, 1 for `second [SEP]`.
+
+        Example:
+            >>> from keras_albert import AlbertTokenizer
+            >>> tokenizer = AlbertTokenizer.from_preset("albert_tiny_en_uncased")
+            >>> tokenizer.create_token_type_ids_from_sequences([30, 31], [32])
+            [0, 0, 0, 0, 1, 1]
         """
         first = [0] * (len(token_ids_0) + 2)
         return first if token_ids_1 is None else [*first, *[1] * (len(token_ids_1) + 1)]
@@ -447,6 +471,14 @@ class AlbertTokenizer(PresetMixin, keras_hub.tokenizers.Tokenizer):
 
         Returns:
             The path of the file, in a tuple.
+
+        Example:
+            >>> from keras_albert import AlbertTokenizer
+            >>> tokenizer = AlbertTokenizer.from_preset("albert_tiny_en_uncased")
+            >>> import tempfile
+            >>> (path,) = tokenizer.save_vocabulary(tempfile.mkdtemp())
+            >>> path.endswith("spiece.model")
+            True
         """
         vocabulary = self.vocabulary
         prefix = f"{filename_prefix}-" if filename_prefix else ""

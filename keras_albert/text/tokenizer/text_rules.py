@@ -160,6 +160,14 @@ def add_text_rules(proto: bytes, rules: TextRules) -> bytes:
     References:
         - [Lan et al., 2020](https://arxiv.org/abs/1909.11942); the rules are those of
           its released code (google-research/albert, `tokenization.py`).
+
+    Example:
+        >>> from keras_albert import AlbertTokenizer
+        >>> tokenizer = AlbertTokenizer.from_preset("albert_tiny_en_uncased")
+        >>> from keras_albert.text import TextRules, add_text_rules
+        >>> proto = tokenizer.proto
+        >>> add_text_rules(proto, TextRules()) == proto
+        True
     """
     model = parse_vocabulary(proto)
     name, own = rule_name(rules), model.normalizer_spec.name

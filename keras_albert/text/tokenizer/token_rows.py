@@ -48,7 +48,15 @@ class TokenRows(NamedTuple):
 
     @classmethod
     def from_arrays(cls, rows: Sequence[npt.NDArray[np.int32]]) -> "TokenRows":
-        """Concatenate int32 arrays, without a loop over their ids."""
+        """Concatenate int32 arrays, without a loop over their ids.
+
+        Example:
+            >>> import numpy as np
+            >>> from keras_albert.text import TokenRows
+            >>> rows = [np.array([5, 6], "int32"), np.array([7], "int32")]
+            >>> TokenRows.from_arrays(rows).to_lists()
+            [[5, 6], [7]]
+        """
         lengths = np.fromiter(map(len, rows), np.int64, len(rows))
         values = np.concatenate(rows) if rows else np.empty(0, np.int32)
         return cls(values.astype(np.int32, copy=False), lengths)

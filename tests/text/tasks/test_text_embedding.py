@@ -42,5 +42,5 @@ def test_shapes_of_texts_and_pairs(preprocessor):
     assert packed["padding_mask"].shape == (2, 2, 8)
     assert y.tolist() == [0.5, 1.0]
     assert preprocessor(["the town " * 40])["token_ids"].shape == (1, 24)
-    with pytest.raises(ValueError, match="A similarity needs two texts"):
+    with pytest.raises(ValueError, match="A similarity compares two texts"):
         preprocessor(["a", "b"], [0.5, 1.0])
