@@ -1,7 +1,10 @@
 """The ONNX export, from any backend."""
 
+import ctypes
 import json
+import os
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
@@ -33,9 +36,9 @@ def export_onnx(
         path: Path. The file to write.
         inputs: string. `"tokens"`: int32 ids from the preprocessor, with numeric
             outputs, for any runtime. `"text"`: strings, tokenized in the graph; the
-            serving program needs onnxruntime-extensions, and must not load TensorFlow,
-            which contains another SentencePiece. Long documents are split into rows
-            that run in batches. Defaults to `"tokens"`.
+            serving program needs onnxruntime-extensions, and has to import it before
+            TensorFlow, whose libraries would replace its own. Long documents are split
+            into rows that run in batches. Defaults to `"tokens"`.
         pairs: bool. Whether the model also takes a second text, `text_pair`: for a
             classifier, a masked language model, or an embedder, which then
             returns the similarity. Defaults to `False`.
@@ -77,7 +80,19 @@ def export_onnx(
     # The path is tried first, so that errors appear before any work is done.
     with tasks.explained_errors(path), atomic_file(path) as partial:
         write_onnx(task, partial, inputs, pairs, quantize == "int8", **options)
+    if inputs == "text":
+        _load_text_operations()
     return path
+
+
+def _load_text_operations() -> None:
+    """Load onnxruntime-extensions for this process, where KerasHub loads TensorFlow."""
+    # Without the flag, names in TensorFlow's libraries would replace its own, and its
+    # patterns would match nothing. Where there is no such flag, names are per library.
+    found = find_spec("onnxruntime_extensions")
+    if found is not None and found.origin and hasattr(os, "RTLD_DEEPBIND"):
+        for library in Path(found.origin).parent.glob("*pydll*.so"):
+            ctypes.CDLL(str(library), os.RTLD_NOW | os.RTLD_DEEPBIND)
 
 
 def check_onnx() -> None:

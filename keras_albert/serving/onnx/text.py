@@ -4,6 +4,7 @@ import base64
 import json
 import re
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
@@ -42,6 +43,7 @@ class OnnxText:
         self.op = builder.op
         self.preprocessor = preprocessor
         self.special = preprocessor.special_ids
+        self.checks_operations = False
 
     def tokenize(self, *columns: Any) -> list[Pieces]:
         """Tokenize columns of texts at once."""
@@ -253,13 +255,31 @@ def split(texts: OnnxText, column: Any, pattern: str) -> tuple[Any, ...]:
     # Returns the parts, their first bytes, the bytes after their last, their texts, and
     # the number of each text's first part.
     op, builder = texts.op, texts.builder
-    group = op.Constant(value_strings=[f"({pattern})"])
-    found = builder.texts.StringRegexSplitWithOffsets(column, group, group, _outputs=4)
-    dtypes = ("string", "int64", "int64", "int64")
-    parts, begins, ends, bounds = map(builder.typed, found, dtypes)
+    parts, begins, ends, bounds = _split_all(texts, column, pattern)
+    if not texts.checks_operations:
+        texts.checks_operations = True
+        begins = op.Add(begins, _check_operations(texts))
     firsts = op.Slice(bounds, [0], builder.size(column, 0))
     rows = texts.numbers(firsts, builder.size(begins, 0))
     return parts, begins, ends, rows, firsts
+
+
+def _split_all(texts: OnnxText, column: Any, pattern: str) -> Iterable[Any]:
+    group = texts.op.Constant(value_strings=[f"({pattern})"])
+    operation = texts.builder.texts.StringRegexSplitWithOffsets
+    found = operation(column, group, group, _outputs=4)
+    return map(texts.builder.typed, found, ("string", "int64", "int64", "int64"))
+
+
+def _check_operations(texts: OnnxText) -> Any:
+    """Return 0, or fail in a process where patterns match nothing; see `export`."""
+    # Each text would be one unknown word, and have an answer.
+    op = texts.op
+    parts, *_ = _split_all(texts, op.Constant(value_strings=["a b"]), " ")
+    zero = op.Gather([0], op.Sub(3, texts.builder.size(parts, 0)))
+    # The only part of the message that a graph may choose.
+    zero.producer().name = "import_onnxruntime_extensions_before_TensorFlow"
+    return zero
 
 
 def split_words(texts: OnnxText, column: Any) -> tuple[Any, ...]:

@@ -1,12 +1,14 @@
 """Texts in ONNX Runtime; `tests/serving/test_every_task.py` has all tasks."""
 
 import importlib.util
+import json
 
 import numpy as np
 import pytest
 
 from keras_albert import AlbertTokenizer
 from keras_albert.text.tokenizer.word_piece import WordPieceRules
+from tests.programs import run_python
 from tests.serving.served_calls import assert_fillings
 from tests.serving.served_models import HARD, MASKED, TAGS, balance, make_task
 from tests.word_pieces import WORD_PIECES, word_proto
@@ -115,3 +117,54 @@ def test_tokens_that_are_never_split(tmp_path):
     texts = ["the [E1]river[E12] [E2]", "[E12]", "in 🙂 town", ""]
     (found,) = ask(task, tmp_path, {"text": texts})
     np.testing.assert_allclose(found["embedding"], task.embed(texts), atol=1e-5)
+
+
+AFTER_TENSORFLOW = """
+import sys
+
+import tensorflow
+import numpy as np
+import onnxruntime
+from onnxruntime_extensions import get_library_path
+
+options = onnxruntime.SessionOptions()
+options.register_custom_ops_library(get_library_path())
+try:
+    session = onnxruntime.InferenceSession(sys.argv[1], options)
+    print(session.run(["logits"], {"text": np.array(["the town"])})[0].tolist()[0])
+except Exception as error:
+    print(error)
+"""
+
+
+def test_a_process_with_tensorflow_is_answered_or_told(tmp_path):
+    pytest.importorskip("tensorflow")
+    task = make_task("Classifier", word_proto(), lengths=LENGTHS, num_classes=2)
+    task.export(tmp_path / "model.onnx", format="onnx", inputs="text")
+    printed = run_python("-c", AFTER_TENSORFLOW, tmp_path / "model.onnx")
+    # Its patterns matched nothing: all texts had one answer.
+    assert "import_onnxruntime_extensions_before_TensorFlow" in printed
+    before = "import onnxruntime_extensions\n" + AFTER_TENSORFLOW
+    found = json.loads(run_python("-c", before, tmp_path / "model.onnx"))
+    expected = task.predict(["the town"], verbose=0)[0]
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+def test_a_process_that_exports_may_run_it(tmp_path):
+    program = f"""
+import numpy as np
+import onnxruntime
+from keras_albert import AlbertClassifier
+
+task = AlbertClassifier.from_preset("albert_small_en_uncased_sst2")
+task.export({str(tmp_path / "model.onnx")!r}, format="onnx", inputs="text")
+from onnxruntime_extensions import get_library_path
+
+options = onnxruntime.SessionOptions()
+options.register_custom_ops_library(get_library_path())
+session = onnxruntime.InferenceSession({str(tmp_path / "model.onnx")!r}, options)
+texts = ["a fine film", "an awful film"]
+found = session.run(["logits"], {{"text": np.array(texts)}})[0]
+np.testing.assert_allclose(found, task.predict(texts, verbose=0), atol=1e-4)
+"""
+    run_python("-c", program)
