@@ -26,7 +26,8 @@ COLUMNS = ("rank", "parameters", "MB", "ms of a text", "before", "after")
 
 def read_dev(path: Path) -> Any:
     """Read pairs of texts and their scores, whose columns are found by their names."""
-    from keras_albert.commands.tasks import TASKS, on_one_scale
+    from keras_albert.commands.datasets import on_one_scale
+    from keras_albert.commands.tasks import TASKS
 
     names = ("limit", "text_column", "text_pair_column", "label_column")
     nothing = argparse.Namespace(**dict.fromkeys(names))

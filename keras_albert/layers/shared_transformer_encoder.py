@@ -10,7 +10,11 @@ from keras_albert.layers import run_layers
 from keras_albert.layers.attention import PackedRows, added_mask, merge_masks
 from keras_albert.layers.layer_adapters import LayerAdapters
 from keras_albert.layers.randomness import StepSeed, derive_seeds
-from keras_albert.layers.transformer_block import TransformerBlock
+from keras_albert.layers.transformer_block import (
+    TransformerBlock,
+    bare_weights,
+    run_bare,
+)
 from keras_albert.types import Activation, DType, FloatArray, Tensor
 from keras_albert.utils.arguments import (
     MAX_LAYERS,
@@ -332,7 +336,7 @@ class SharedTransformerEncoder(run_layers.AlbertLayer):
         blocks, adapters = self.group_blocks(group), self.adapters
         own = [] if adapters is None else [v.value for v in adapters.variables]
         if not training and scores is None:
-            bare = [block.bare_weights() for block in blocks]
+            bare = [bare_weights(block) for block in blocks]
             if all(weights is not None for weights in bare):
                 return self._bare_step(group, mask, num_layers, bare, own)
         variables = [v for block in blocks for v in block.variables]
@@ -379,7 +383,7 @@ class SharedTransformerEncoder(run_layers.AlbertLayer):
         bare: list[Any],
         own: list[Tensor],
     ) -> Any:
-        """Return a virtual layer of PyTorch's functions; see `run_bare` of a block."""
+        """Return a virtual layer of PyTorch's functions; see `run_bare`."""
         # Those of all runs, at once.
         factors: dict[str, Any] = {}
         vectors: dict[Any, Any] = {}
@@ -396,7 +400,7 @@ class SharedTransformerEncoder(run_layers.AlbertLayer):
                 run = self.run_number(layer, inner, group, num_layers)
                 weights = bare[inner] | {key: v[run] for key, v in added[inner].items()}
                 matrices = {key: (a[run], b[run]) for key, (a, b) in factors.items()}
-                x = block.run_bare(x, weights, multiply, mask, matrices)
+                x = run_bare(block, x, weights, multiply, mask, matrices)
             return x
 
         if mask is not None:

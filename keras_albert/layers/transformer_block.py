@@ -200,72 +200,74 @@ class TransformerBlock(run_layers.AlbertLayer):
         x = run_layers.run_layer(self.feedforward_layer_norm, x)
         return (x, scores) if return_attention_scores else x
 
-    def bare_weights(self) -> dict[tuple[str, str], Tensor] | None:
-        """Return PyTorch's tensors for `run_bare`; `None` if it cannot run."""
-        dense = {name: getattr(self, name) for name in DENSE_LAYERS}
-        norms = {name: getattr(self, name) for name in _NORM_LAYERS}
-        layers = dense | norms
-        is_own = type(self) is TransformerBlock
-        if not (
-            is_own
-            and run_layers.is_bare()
-            and run_layers.has_plain_weights(*layers.values())
-        ):
-            return None
-        pairs = [(name, kind) for name in dense for kind in ("kernel", "bias")]
-        pairs += [(name, kind) for name in norms for kind in ("gamma", "beta")]
-        found = {pair: getattr(layers[pair[0]], pair[1]) for pair in pairs}
-        # A kernel with LoRA is a tensor.
-        return {pair: getattr(w, "value", w) for pair, w in found.items()}
-
-    def run_bare(
-        self,
-        inputs: Any,
-        weights: Mapping[tuple[str, str], Any],
-        multiply: Callable[[Tensor, Tensor, Tensor | None], Any],
-        attention_mask: Tensor | None,
-        adapters: Mapping[str, tuple[Any, ...]],
-    ) -> Tensor:
-        """Compute as `call` without training, by PyTorch's functions alone.
-
-        Keras' operations take as long as the products of a few tokens. A mask is the
-        numbers that are added to logits.
-        """
-        from torch.nn import functional  # noqa: PLC0415  (it is the backend)
-
-        head_dim = inputs.shape[-1] // self.num_heads
-        shape = (*inputs.shape[:2], self.num_heads, head_dim)
-
-        def dense(name: str, x: Any) -> Any:
-            output = multiply(x, weights[name, "kernel"].t(), weights[name, "bias"])
-            for matrix in (factors := adapters.get(name, ())):
-                x = multiply(x, matrix.t(), None)
-            return output + x if factors else output
-
-        def norm(name: str, x: Any) -> Any:
-            vectors = weights[name, "gamma"], weights[name, "beta"]
-            return functional.layer_norm(
-                x, x.shape[-1:], *vectors, self.layer_norm_epsilon
-            )
-
-        query, key, value = (
-            dense(name, inputs).view(shape).transpose(1, 2) for name in DENSE_LAYERS[:3]
-        )
-        x = functional.scaled_dot_product_attention(
-            query, key, value, attn_mask=attention_mask
-        )
-        x = dense("attention_output", x.transpose(1, 2).reshape(inputs.shape))
-        attended = norm("attention_layer_norm", inputs + x)
-        x = dense("feedforward_intermediate", attended)
-        if self._activate is run_layers.gelu_approximate:
-            x = functional.gelu(x, approximate="tanh")
-        else:
-            x = self._activate(x)
-        x = attended + dense("feedforward_output", x)
-        return norm("feedforward_layer_norm", x)
-
     def compute_output_shape(
         self, input_shape: tuple[int | None, ...]
     ) -> tuple[int | None, ...]:
         """Return the output shape, which is the input's."""
         return input_shape
+
+
+def bare_weights(block: TransformerBlock) -> dict[tuple[str, str], Tensor] | None:
+    """Return PyTorch's tensors for `run_bare`; `None` if it cannot run."""
+    dense = {name: getattr(block, name) for name in DENSE_LAYERS}
+    norms = {name: getattr(block, name) for name in _NORM_LAYERS}
+    layers = dense | norms
+    is_own = type(block) is TransformerBlock
+    if not (
+        is_own
+        and run_layers.is_bare()
+        and run_layers.has_plain_weights(*layers.values())
+    ):
+        return None
+    pairs = [(name, kind) for name in dense for kind in ("kernel", "bias")]
+    pairs += [(name, kind) for name in norms for kind in ("gamma", "beta")]
+    found = {pair: getattr(layers[pair[0]], pair[1]) for pair in pairs}
+    # A kernel with LoRA is a tensor.
+    return {pair: getattr(w, "value", w) for pair, w in found.items()}
+
+
+def run_bare(
+    block: TransformerBlock,
+    inputs: Any,
+    weights: Mapping[tuple[str, str], Any],
+    multiply: Callable[[Tensor, Tensor, Tensor | None], Any],
+    attention_mask: Tensor | None,
+    adapters: Mapping[str, tuple[Any, ...]],
+) -> Tensor:
+    """Compute as the block without training, by PyTorch's functions alone.
+
+    Keras' operations take as long as the products of a few tokens. A mask is the
+    numbers that are added to logits.
+    """
+    from torch.nn import functional  # noqa: PLC0415  (it is the backend)
+
+    head_dim = inputs.shape[-1] // block.num_heads
+    shape = (*inputs.shape[:2], block.num_heads, head_dim)
+
+    def dense(name: str, x: Any) -> Any:
+        output = multiply(x, weights[name, "kernel"].t(), weights[name, "bias"])
+        for matrix in (factors := adapters.get(name, ())):
+            x = multiply(x, matrix.t(), None)
+        return output + x if factors else output
+
+    def norm(name: str, x: Any) -> Any:
+        vectors = weights[name, "gamma"], weights[name, "beta"]
+        return functional.layer_norm(
+            x, x.shape[-1:], *vectors, block.layer_norm_epsilon
+        )
+
+    query, key, value = (
+        dense(name, inputs).view(shape).transpose(1, 2) for name in DENSE_LAYERS[:3]
+    )
+    x = functional.scaled_dot_product_attention(
+        query, key, value, attn_mask=attention_mask
+    )
+    x = dense("attention_output", x.transpose(1, 2).reshape(inputs.shape))
+    attended = norm("attention_layer_norm", inputs + x)
+    x = dense("feedforward_intermediate", attended)
+    if block._activate is run_layers.gelu_approximate:
+        x = functional.gelu(x, approximate="tanh")
+    else:
+        x = block._activate(x)
+    x = attended + dense("feedforward_output", x)
+    return norm("feedforward_layer_norm", x)

@@ -172,7 +172,7 @@ def test_a_large_cache_begins_anew(tmp_path, monkeypatch):
     cache = vector_cache.VectorCache(tmp_path / "vectors.sqlite")
     cache.write({b"one": np.ones(3, "float32")})
     assert cache.read([b"one", b"two"])[b"one"].tolist() == [1, 1, 1]
-    monkeypatch.setattr(vector_cache, "_MOST_BYTES", 1)
+    monkeypatch.setattr(vector_cache, "_MAX_BYTES", 1)
     cache.write({b"two": np.zeros(3, "float32")})
     assert set(cache.read([b"one", b"two"])) == {b"two"}
     monkeypatch.setenv("KERAS_ALBERT_CACHE", "off")

@@ -53,7 +53,7 @@ class TestExact:
     def test_says_what_is_wrong(self):
         vectors = some_vectors(3)
         for corpus, queries, top_k, message in (
-            (vectors, vectors[:, :8], 1, "have width 16, and those of the queries 8"),
+            (vectors, vectors[:, :8], 1, "have width 16, and the queries' 8"),
             (vectors, vectors, 0, "top_k=0"),
             (vectors, vectors[None], 1, r"Received the shape \(1, 3, 16\)"),
         ):
