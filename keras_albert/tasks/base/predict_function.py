@@ -69,12 +69,11 @@ class _Compiled:
         """Return whether the task would compile the same again."""
         if self._function is not task.predict_function:
             return False
-        # PyTorch compiles nothing, and reads the model each time.
-        is_eager = keras.config.backend() == "torch"
+        if keras.config.backend() == "torch":
+            # It compiles nothing, and reads the model each time.
+            return True
         known, variables = self._variables, task.variables
-        return is_eager or (
-            len(known) == len(variables) and all(map(operator.is_, known, variables))
-        )
+        return len(known) == len(variables) and all(map(operator.is_, known, variables))
 
 
 def _make_for_tensorflow(task: "AlbertTask", variables: list[Any]) -> Run:
