@@ -42,6 +42,12 @@ def calibrate(
         raise ValueError(msg)
     if not len(targets):
         raise ValueError("There are no examples: `x` is empty. Pass labelled texts.")
+    if len(classes := np.unique(targets)) < 2:
+        raise ValueError(
+            f"All {len(targets)} texts have the label "
+            f"{classifier.class_names[classes[0]]!r}, by which no probability can be "
+            "judged. Pass texts of several classes."
+        )
     # Rows that chose the temperature are no fair sample for the threshold.
     first, rest = slice(0, None, 2), slice(1, None, 2)
     if error_rate is None:

@@ -138,6 +138,8 @@ def solve_head(
     if not batched:
         raise ValueError("Pass a list of texts. Received: a single one.")
     check_counts(len(columns[0]), y, weights)
+    if not len(columns[0]):
+        raise ValueError("There are no examples: `x` is empty. Pass labelled texts.")
     if (why := _lacking(classifier, y)) is not None:
         raise ValueError(
             f"A linear head is chosen by cross-validation, and {why}. Label more "

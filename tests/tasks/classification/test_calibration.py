@@ -102,6 +102,7 @@ def test_a_calibrated_model_is_saved_and_exported(tmp_path):
         ({"num_classes": 2}, {"y": [0, 2] * 10}, "label"),
         ({"num_classes": 2}, {"y": [0, 1]}, "20 texts"),
         ({"num_classes": 2}, {"x": [], "y": []}, "`x` is empty"),
+        ({"num_classes": 2}, {"y": [1] * 20}, "All 20 texts have the label '1'"),
     ],
 )
 def test_mistakes_change_nothing(head, options, message):
