@@ -1,5 +1,6 @@
 """A task with another number of layers than it was built with."""
 
+import threading
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 
@@ -230,3 +231,55 @@ def test_a_step_of_one_instance_is_refused(make_classifier):
     classifier.predict_step = lambda *data: step(*data)  # noqa: PLW0108
     with pytest.raises(ValueError, match="`predict_step` of this AlbertClassifier"):
         at(classifier, 1)
+
+
+class Paused(AlbertClassifier):
+    """A classifier whose step waits at one depth."""
+
+    def __init__(self, *args, **kwargs):
+        self.depth, self.is_waiting, self.goes_on = (
+            0,
+            threading.Event(),
+            threading.Event(),
+        )
+        super().__init__(*args, **kwargs)
+
+    def predict_step(self, *args):
+        if self.backbone.num_layers == self.depth:
+            self.is_waiting.set()
+            assert self.goes_on.wait(300)
+        return super().predict_step(*args)
+
+
+@pytest.mark.parametrize("depth", [1, 2])
+def test_a_prediction_at_one_depth_changes_nothing_at_another(depth, make_classifier):
+    made = make_classifier()
+    made.set_weights([4 * weight for weight in made.get_weights()])
+    other = 3 - depth
+
+    def all_of(task, num_layers):
+        (ids,) = preprocess_batch(task, "prediction", TEXTS)
+        view = task.with_num_layers(num_layers)
+        found = [at(task, num_layers), keras.ops.convert_to_numpy(view(ids))]
+        # On JAX they take the weights from a prediction that has begun.
+        if keras.config.backend() != "jax":
+            found += [task.evaluate(TEXTS, [0, 1, 0], num_layers=num_layers, verbose=0)]
+            found += [view.train_on_batch(TEXTS, [0, 1, 0]), *task.get_weights()]
+        return found
+
+    paused = Paused(made.backbone, 2, made.preprocessor, dropout=0.0)
+    paused.set_weights(made.get_weights())
+    paused.depth = depth
+    with ThreadPoolExecutor(2) as pool:
+        waiting = pool.submit(at, paused, depth)
+        assert paused.is_waiting.wait(300)
+        try:
+            # It waited for ever.
+            found = pool.submit(all_of, paused, other).result(timeout=300)
+        finally:
+            paused.goes_on.set()
+        waiting.result()
+    same = make_classifier()
+    same.set_weights([4 * weight for weight in same.get_weights()])
+    for one, two in zip(found, all_of(same, other), strict=True):
+        np.testing.assert_allclose(one, two, atol=1e-5)

@@ -93,3 +93,26 @@ def test_changed_weights_are_explained():
     sentiment.quantize("int8")
     rounded = [word.part for word in sentiment.explain(TEXT).words]
     assert np.corrcoef(rounded, parts[1])[0, 1] > 0.9
+
+
+REVIEWS = [
+    "a dull and lifeless story with one good scene",
+    "the actors are wonderful although the plot is thin",
+    "I would not watch this boring film again",
+    "a touching, funny and clever little film",
+]
+
+
+def test_the_first_words_matter_most(sentiment):
+    random = np.random.default_rng(0)
+    changes = {"first": [], "random": []}
+    for text in REVIEWS:
+        found = sentiment.explain(text)
+        words, number = text.split(), sentiment.class_names.index(found.label)
+        order = np.argsort([-word.part for word in found.words])
+        left = {"first": order[:2], "random": random.permutation(len(words))[:2]}
+        for name, dropped in left.items():
+            kept = [word for n, word in enumerate(words) if n not in dropped]
+            logits = sentiment.predict([" ".join(kept)], verbose=0)[0]
+            changes[name].append(found.logit - logits[number])
+    assert np.mean(changes["first"]) > np.mean(changes["random"]) + 1
