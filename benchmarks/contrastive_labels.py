@@ -91,11 +91,16 @@ def pairs_of(texts, labels, count: int, seed: int):
     return tuple(columns), similarities.astype("float32")
 
 
-def solve(classifier, few, held_out) -> float:
-    """Solve the head, and return the accuracy, from vectors that are cached."""
+def linear_logits(classifier, few, texts):
+    """Solve the head, and return logits of texts, from vectors that are cached."""
     classifier.fit(*few, method="linear", verbose=0)
-    pooled = pool(classifier, *np.split(read_vectors(classifier, held_out[0]), 2, -1))
-    outputs = keras.ops.convert_to_numpy(classifier.output_dense(pooled))
+    pooled = pool(classifier, *np.split(read_vectors(classifier, texts), 2, axis=-1))
+    return keras.ops.convert_to_numpy(classifier.output_dense(pooled))
+
+
+def solve(classifier, few, held_out) -> float:
+    """Solve the head, and return the accuracy."""
+    outputs = linear_logits(classifier, few, held_out[0])
     right = outputs.argmax(-1) == np.asarray(classifier.encode_targets(held_out[1]))
     return float(right.mean())
 

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import keras
 import numpy as np
-from contrastive_labels import data_sets
+from contrastive_labels import data_sets, linear_logits
 from keras import ops
 
 from keras_albert import AlbertClassifier, AlbertTextEmbedder
@@ -31,18 +31,9 @@ from keras_albert.tasks.classification.calibration import (
     label_sets,
     set_threshold,
 )
-from keras_albert.tasks.classification.linear import pool, read_vectors
 
 PRESET = "albert_small_en_uncased"
 SPLITS, DRAWS, TRAINED_ON = 100, 10, 100
-
-
-def linear_logits(few, texts, names):
-    """Return the logits of a head that was solved for few labels, and its model."""
-    classifier = AlbertClassifier.from_preset(PRESET, labels=names)
-    classifier.fit(*few, method="linear", verbose=0)
-    pooled = pool(classifier, *np.split(read_vectors(classifier, texts), 2, axis=-1))
-    return ops.convert_to_numpy(classifier.output_dense(pooled)), classifier
 
 
 def compare_sets(name, logits, y, error_rate):
@@ -176,7 +167,8 @@ def compare_heads(name, train, held_out, minilm, counts):
         for seed in range(DRAWS):
             rows = np.random.default_rng(seed).permutation(len(train[0]))[:count]
             few = [[column[row] for row in rows] for column in train]
-            logits, classifier = linear_logits(few, held_out[0], names)
+            classifier = AlbertClassifier.from_preset(PRESET, labels=names)
+            logits = linear_logits(classifier, few, held_out[0])
             y = np.asarray(classifier.encode_targets(held_out[1]))
             head = LogisticRegression(max_iter=1000).fit(model.encode(few[0]), few[1])
             theirs = head.score(theirs_held_out, held_out[1])
@@ -214,7 +206,8 @@ def main() -> None:
         if has["mapie"]:
             few = [column[:TRAINED_ON] for column in train]
             names = tuple(sorted(set(train[1])))
-            logits, classifier = linear_logits(few, held_out[0], names)
+            classifier = AlbertClassifier.from_preset(PRESET, labels=names)
+            logits = linear_logits(classifier, few, held_out[0])
             y = np.asarray(classifier.encode_targets(held_out[1]))
             compare_sets(name, logits.astype("float64"), y, 0.1)
         if has["sentence_transformers"] and arguments.minilm is not None:

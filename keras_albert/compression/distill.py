@@ -524,7 +524,7 @@ def _train(
     return recorder.rows
 
 
-def _steps_in(model: Any, lesson: Lesson, devices: Any, seconds: float) -> int:
+def _steps_in(model: Any, lesson: Lesson, devices: OneDevice, seconds: float) -> int:
     """Return how many steps take some time; the model is the same afterwards."""
     begin = time.monotonic()
     optimizer = adamw(1e-6)

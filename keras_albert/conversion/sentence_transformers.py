@@ -175,7 +175,7 @@ class SentenceTransformersFormat(checkpoint.CheckpointFormat):
     def write(self, model: Any, directory: Path, vocabulary: bytes | None) -> None:
         if "AlbertTextEmbedder" not in [cls.__name__ for cls in type(model).__mro__]:
             raise ValueError(
-                "sentence-transformers has models of one vector a text. Received a "
+                "sentence-transformers has models of one vector a text. Received: "
                 f"{type(model).__name__}. Export an AlbertTextEmbedder."
             )
         transformers.TRANSFORMERS.for_model(model).write(model, directory, vocabulary)

@@ -17,7 +17,7 @@ from keras_albert.pretraining.model import (
 )
 from keras_albert.pretraining.run import PretrainingRecorder, finish_run, judge_best
 from keras_albert.tasks.base.task import AlbertTask
-from keras_albert.training.devices import choose_devices
+from keras_albert.training.devices import OneDevice, choose_devices
 from keras_albert.training.recorder import StopSignals, resumable_fit
 from keras_albert.training.run_folder import RunFolder
 from keras_albert.types import Batch
@@ -75,7 +75,7 @@ _SAME = "Start the same command on all hosts, with copies of the same data."
 def _pretrain(
     config: PretrainingConfig,
     folder: RunFolder,
-    devices: Any,
+    devices: OneDevice,
     stop: StopSignals,
     verbose: Any,
 ) -> dict[str, float]:

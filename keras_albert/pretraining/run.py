@@ -14,6 +14,7 @@ from keras_albert.pretraining.config import PretrainingConfig
 from keras_albert.pretraining.dataset import HeldOut, PretrainingData, Stage
 from keras_albert.pretraining.model import build_pretrainer
 from keras_albert.tasks.base.task import AlbertTask
+from keras_albert.training.devices import OneDevice
 from keras_albert.training.model_card import (
     CardMetadata,
     describe_size,
@@ -34,7 +35,7 @@ class PretrainingRecorder(TrainingRecorder):
         self,
         config: PretrainingConfig,
         folder: RunFolder,
-        devices: Any,
+        devices: OneDevice,
         stop: StopSignals,
         identity: dict[str, Any],
     ) -> None:
