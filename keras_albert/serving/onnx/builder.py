@@ -49,6 +49,8 @@ class OnnxBuilder:
         self.texts: Any = self._builder.opset(TEXT_DOMAIN, 1)
         self.tables: Any = self._builder.opset(TABLE_DOMAIN, 2)
         self.quantize = quantize
+        # A graph checks once that patterns match, however many texts it splits.
+        self.checks_patterns = False
         self._weights: dict[tuple[int, str], tuple[Any, ...]] = {}
         if around is not None:
             self._weights = around._weights

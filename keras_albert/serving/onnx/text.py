@@ -43,7 +43,6 @@ class OnnxText:
         self.op = builder.op
         self.preprocessor = preprocessor
         self.special = preprocessor.special_ids
-        self.checks_operations = False
 
     def tokenize(self, *columns: Any) -> list[Pieces]:
         """Tokenize columns of texts at once."""
@@ -256,8 +255,8 @@ def split(texts: OnnxText, column: Any, pattern: str) -> tuple[Any, ...]:
     # the number of each text's first part.
     op, builder = texts.op, texts.builder
     parts, begins, ends, bounds = _split_all(texts, column, pattern)
-    if not texts.checks_operations:
-        texts.checks_operations = True
+    if not builder.checks_patterns:
+        builder.checks_patterns = True
         begins = op.Add(begins, _check_operations(texts))
     firsts = op.Slice(bounds, [0], builder.size(column, 0))
     rows = texts.numbers(firsts, builder.size(begins, 0))
