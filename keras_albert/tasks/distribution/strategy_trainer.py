@@ -7,13 +7,13 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from keras_albert.tasks.distribution.model_state import build_metrics, weigh_processes
-from keras_albert.tasks.distribution.processes import num_workers
-from keras_albert.tasks.distribution.shared_loss import (
+from keras_albert.tasks.base.losses_and_metrics import (
     divide_weights,
     losses_by_weight,
     summed,
 )
+from keras_albert.tasks.distribution.model_state import build_metrics, weigh_processes
+from keras_albert.tasks.distribution.processes import num_workers
 from keras_albert.tasks.inputs.batch_padding import is_whole, without_mark
 
 

@@ -9,7 +9,6 @@ from sklearn.preprocessing import StandardScaler
 from keras_albert import AlbertClassifier
 from keras_albert.tasks.classification import linear
 from keras_albert.tasks.classification.linear import read_vectors
-from keras_albert.utils import vector_cache
 from tests.one_backend import on_one_backend_except
 
 pytestmark = on_one_backend_except(
@@ -141,7 +140,7 @@ def test_a_preset_and_a_file_keep_it(make_classifier, toy, tmp_path):
 
 def test_a_second_fit_reads_vectors(make_classifier, toy, tmp_path, monkeypatch):
     monkeypatch.setenv("KERAS_ALBERT_CACHE", str(tmp_path / "cache"))
-    path = vector_cache.vector_cache_path()
+    path = linear.vector_cache_path()
     texts, labels = toy[0][:32], toy[1][:32]
     model = make_classifier(labels=("bad", "good"))
     model.fit(texts, labels, method="linear", verbose=0)
@@ -169,15 +168,15 @@ def test_a_second_fit_reads_vectors(make_classifier, toy, tmp_path, monkeypatch)
 
 
 def test_a_large_cache_begins_anew(tmp_path, monkeypatch):
-    cache = vector_cache.VectorCache(tmp_path / "vectors.sqlite")
+    cache = linear.VectorCache(tmp_path / "vectors.sqlite")
     cache.write({b"one": np.ones(3, "float32")})
     assert cache.read([b"one", b"two"])[b"one"].tolist() == [1, 1, 1]
-    monkeypatch.setattr(vector_cache, "_MAX_BYTES", 1)
+    monkeypatch.setattr(linear, "_MAX_BYTES", 1)
     cache.write({b"two": np.zeros(3, "float32")})
     assert set(cache.read([b"one", b"two"])) == {b"two"}
     monkeypatch.setenv("KERAS_ALBERT_CACHE", "off")
-    assert vector_cache.vector_cache_path() is None
-    off = vector_cache.VectorCache(None)
+    assert linear.vector_cache_path() is None
+    off = linear.VectorCache(None)
     off.write({b"one": np.ones(3, "float32")})
     assert off.read([b"one"]) == {}
 
