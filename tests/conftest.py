@@ -90,10 +90,9 @@ def _tensorflow_optimizes_little(request):
     """To optimize a graph takes longer than a test runs it; one file does both."""
     if os.environ.get("KERAS_BACKEND") != "tensorflow":
         return
-    import tensorflow as tf
+    from tests.several_processes import optimize_graphs
 
-    is_off = not request.module.__name__.endswith("tasks.test_every_task")
-    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": is_off})
+    optimize_graphs(request.module.__name__.endswith("tasks.test_every_task"))
 
 
 # Where programs are started for what they do; elsewhere, for how they start.
