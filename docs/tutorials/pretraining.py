@@ -385,7 +385,8 @@ texts with the same name as `vocabulary`.
 A small model needs less: `albert_tiny_en_uncased`, the smallest preset in the package,
 was trained on a CPU in hours. Its model card has the texts, the steps and the accuracy.
 `albert_small_en_uncased` is better after less training, because it did not start from
-random weights but from a larger model ([smaller models](../compression.md)). For a small model and little time these settings matter, in decreasing order of effect;
+random weights but from a larger model ([smaller models](../compression.md)). For a
+small model and little time these settings matter, in decreasing order of effect;
 [the experiments](../pretraining_experiments.md) have the figures:
 
 - short rows first, then long ones,

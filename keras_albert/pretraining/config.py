@@ -266,12 +266,11 @@ class PretrainingConfig:
             ValueError: If it is neither TOML nor JSON, or has an unknown setting.
 
         Example:
-            >>> import pathlib, tempfile
+            >>> import pathlib
             >>> from keras_albert.pretraining import PretrainingConfig
-            >>> path = pathlib.Path(tempfile.mkdtemp(), "run.toml")
-            >>> _ = path.write_text("batch_size = 64")
+            >>> _ = pathlib.Path("run.toml").write_text("batch_size = 64")
             >>> PretrainingConfig.from_file(
-            ...     path, data="prepared", output="run").batch_size
+            ...     "run.toml", data="prepared", output="run").batch_size
             64
         """
         read = {} if path is None else _read(fetch(path))

@@ -678,12 +678,12 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
             ValueError: If the suffix is `.h5`, of Keras' old format.
 
         Example:
-            >>> import tempfile
             >>> import keras
             >>> from keras_albert import AlbertMaskedLM
-            >>> path = tempfile.mkdtemp() + "/model.keras"
-            >>> AlbertMaskedLM.from_preset("albert_tiny_en_uncased").save(path)
-            >>> keras.models.load_model(path).fill_mask("a [MASK] film", top_k=1)
+            >>> masked_lm = AlbertMaskedLM.from_preset("albert_tiny_en_uncased")
+            >>> masked_lm.save("tiny.keras")
+            >>> loaded = keras.models.load_model("tiny.keras")
+            >>> loaded.fill_mask("a [MASK] film", top_k=1)
             [{'score': ...}]
         """
         if str(filepath).endswith((".h5", ".hdf5")):
