@@ -22,9 +22,9 @@ be turned back. Then an ALBERT is a BERT:
 | BERT | `hidden_dim` | `num_layers` |
 
 So the classes of this package also read checkpoints of BERT, and of many sentence
-encoders, which are BERTs. This tutorial takes one of them, a
-[sentence encoder of six layers](https://huggingface.co/sentence-transformers/all-MiniLM-L6-v2)
-called all-MiniLM-L6-v2, through its whole life in Keras:
+encoders, which are BERTs. This tutorial takes one of them, a [sentence encoder of six
+layers](https://huggingface.co/sentence-transformers/all-MiniLM-L6-v2) called
+all-MiniLM-L6-v2, through its whole life in Keras:
 
 1. load the files, and check that the numbers equal the original library's,
 2. search a collection of texts by meaning,
@@ -94,8 +94,8 @@ for path in sorted(checkpoint.rglob("*.*")):
 """
 `config.json` has the sizes of the model and `model.safetensors` its weights.
 `vocab.txt` is a WordPiece vocabulary, and `tokenizer_config.json` says how to prepare
-texts for it. `modules.json` lists the steps, and `1_Pooling` says how to turn the vectors
-of tokens into one for the text. `from_preset()` recognizes all of this by the
+texts for it. `modules.json` lists the steps, and `1_Pooling` says how to turn the
+vectors of tokens into one for the text. `from_preset()` recognizes all of this by the
 files, and reads the vocabulary, the weights, the pooling and the maximum length:
 """
 
@@ -300,10 +300,11 @@ error = np.sqrt(tuned * (1 - tuned) / len(validation_texts))
 print(f"standard error of the last accuracy: {error:.1%}")
 
 """
-With 60 labels, the vectors find the class of 95 of 100 messages, fine-tuning 91, the bag
-of words 83. For the bag of words, only words of labelled messages count; the encoder knows
-from its own training which words are similar. With all labels, the three are close: two accuracies that differ by
-less than two standard errors may differ by chance.
+With 60 labels, the vectors find the class of 95 of 100 messages, fine-tuning 91, the
+bag of words 83. For the bag of words, only words of labelled messages count; the
+encoder knows from its own training which words are similar. With all labels, the three
+are close: two accuracies that differ by less than two standard errors may differ by
+chance.
 
 So begin with the vectors. Training on them is quick, and many classifiers can share
 them, since the encoder runs once for all. Fine-tune if there are many labels, and if a
@@ -470,9 +471,9 @@ use a GPU.
 ## Conclusion
 
 A BERT is an ALBERT that saves no weights, so the same classes search, classify, export
-and write back. Of each message's five nearest neighbours, 97% are of its class, and 85% with
-TF-IDF. The vectors equal the original library's up to rounding, and the
-weights that were written are exactly those that were read.
+and write back. Of each message's five nearest neighbours, 97% are of its class, and 85%
+with TF-IDF. The vectors equal the original library's up to rounding, and the weights
+that were written are exactly those that were read.
 
 What to try next:
 

@@ -358,7 +358,7 @@ words have other neighbours than in one message:
 
 long_text = " ".join([message] * 40)
 print(f"{len(long_text):,} characters, {len(tagger.tag(long_text))} entities")
-print(f"forty times those of one message: {40 * len(found)}")
+print(f"forty times the entities of one message: {40 * len(found)}")
 
 """
 ## At full size

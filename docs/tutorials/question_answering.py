@@ -90,7 +90,7 @@ the last question. To learn that there is none, it needs such questions.
 questions of SQuAD ([Rajpurkar et al., 2016](https://arxiv.org/abs/1606.05250),
 CC BY-SA 4.0; from its part in [XQuAD](https://arxiv.org/abs/1910.11856)). We added
 to each paragraph a question about the article's other paragraph, whose answer it
-does not contain. The format is that of SQuAD 2.0, which `read_squad()` reads. All
+does not contain. The format is SQuAD 2.0's, which `read_squad()` reads. All
 questions about the last ten articles are the validation set. A split of single
 questions would be wrong: the model would be trained on the contexts of the
 validation set.

@@ -60,8 +60,8 @@ class AlbertTokenizer(PresetMixin, keras_hub.tokenizers.Tokenizer):
         **kwargs: `name` and other arguments of a Keras layer.
 
     Raises:
-        ValueError: If `proto` is not a vocabulary, special tokens are missing, those of
-            a SentencePiece model do not have ALBERT's ids (`<pad>` 0, `<unk>` 1,
+        ValueError: If `proto` is not a vocabulary, special tokens are missing or, in
+            a SentencePiece model, do not have ALBERT's ids (`<pad>` 0, `<unk>` 1,
             `[CLS]` 2, `[SEP]` 3, `[MASK]` 4), or it contains text rules other than
             `text_rules`.
 
