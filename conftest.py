@@ -38,6 +38,7 @@ _CAN_RUN = {
 
 
 def pytest_collection_modifyitems(items):
+    """Skip the examples that need what is not installed."""
     for item in items:
         if isinstance(item, pytest.DoctestItem):
             can_run = _CAN_RUN.get(item.name.rpartition(".")[2], True)

@@ -197,8 +197,8 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
         """Return a weight for each class number, after a check; see `fit`."""
         raise ValueError(
             "`class_weight` needs targets of one class for each example, and this "
-            f"{type(self).__name__} learns others. Pass `sample_weight` instead; that "
-            "of a tagger may have a weight for each word."
+            f"{type(self).__name__} learns others. Pass `sample_weight` instead; "
+            "a tagger's may have a weight for each word."
         )
 
     def encode(
