@@ -22,9 +22,9 @@ be turned back. Then an ALBERT is a BERT:
 | BERT | `hidden_dim` | `num_layers` |
 
 So the classes of this package also read checkpoints of BERT, and of many sentence
-encoders, which are BERTs. This tutorial takes one of them, a [sentence encoder of six
-layers](https://huggingface.co/sentence-transformers/all-MiniLM-L6-v2) called
-all-MiniLM-L6-v2, through its whole life in Keras:
+encoders, which are BERTs. This tutorial takes one of six layers,
+[all-MiniLM-L6-v2](https://huggingface.co/sentence-transformers/all-MiniLM-L6-v2),
+through its whole life in Keras:
 
 1. load the files, and check that the numbers equal the original library's,
 2. search a collection of texts by meaning,
