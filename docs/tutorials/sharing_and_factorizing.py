@@ -205,8 +205,8 @@ print(f"{'guessing':<43}accuracy {1 / 8:.1%}")
 """
 The parameters differ several-fold, and the number of operations is about the same:
 each model runs four layers of the same width. The task is easy, since each sentence
-of these stories has its own words, which TF-IDF counts. The accuracies are those
-of one seed, and their order may change with another one. The paper's table above is
+of these stories has its own words, which TF-IDF counts. The accuracies are
+from one seed, and their order may change with another one. The paper's table above is
 the reliable comparison.
 
 ## Depth is a number
