@@ -229,7 +229,7 @@ def _commands() -> str:
 
 _MARKS = {
     "reference/index": ("<!-- the modules -->", _modules),
-    "command_line": ("<!-- the help of the commands -->", _commands),
+    "command_options": ("<!-- the help of the commands -->", _commands),
 }
 
 
