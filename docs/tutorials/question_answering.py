@@ -305,7 +305,7 @@ chosen on few questions, so it need not raise the F1 of others.
 
 Here the F1 of the reader grows from about 39 to 42 by training, and to 56 with the
 threshold; the best sentence has 13. On questions with an answer, training raises it
-from 47 to 52.
+from 47 to 52, which may be chance: there are 90 of them.
 
 ## At full size
 
@@ -355,8 +355,9 @@ needs an index, for example of the vectors of `AlbertTextEmbedder`.
 `AlbertQuestionAnswerer` trains on questions, contexts and answers in the format
 of SQuAD. It makes the windows, finds the positions of tokens, and returns answers as
 parts of the original text. The threshold for "no answer" is chosen by one call. Three
-hundred questions of your own are enough to improve a reader that is ready. In long
-documents, find the passage by a simpler method, and the answer by the model.
+hundred questions of your own are enough to teach a reader that is ready when to refuse:
+its F1 is 56 instead of 39, where the best sentence has 13. In long documents, find the
+passage by a simpler method, and the answer by the model.
 
 What to try next:
 
