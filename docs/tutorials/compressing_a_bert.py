@@ -164,11 +164,13 @@ plt.show()
 """
 ## Conclusion
 
-Two settings make a BERT smaller, and a minute of training brings back most of what they
-cost. With labels for all messages, those alone teach nearly as much as the teacher: a
-difference of less than two points is within chance here. The teacher pays where most
-texts have no labels, since `distill()` needs none. At full size,
-`albert_small_en_uncased` of this package was made in the same way, from texts alone.
+With narrower embeddings and half of its layers, the BERT has 8.5 instead of 22.7
+million weights, and takes about half of the time. A minute of training brings back what
+that cost: both are right about 98 of 100 messages, and a bag of words about 96. With
+labels for all messages, those alone teach as much as the teacher: a difference of less
+than two points is within chance here. The teacher pays where most texts have no labels,
+since `distill()` needs none. At full size, `albert_small_en_uncased` of this package
+was made in the same way, from texts alone.
 
 What to try next:
 
