@@ -322,8 +322,9 @@ size of the whole batch, as above. On GPUs, `train.py` first calls
 
 ## Conclusion
 
-A few lines distribute `fit()`, from raw strings, and the losses equal the losses of one
-device. Compare them before a long run: this takes minutes, and shows errors that a
+A few lines distribute `fit()`, from raw strings. The losses of four devices equal the
+losses of one to five decimals, where the mean of unequal parts would be wrong in the
+second. Compare them before a long run: this takes minutes, and shows errors that a
 training curve does not show.
 
 At full size: ALBERT base in mixed precision, rows of 128 tokens, a batch of 32 for
