@@ -442,7 +442,7 @@ The weights of the best epoch on the dev file are kept. OUTPUT receives a preset
 model card, the report, the learning curve and, if matplotlib is installed, plots. If
 the run is interrupted, the same command resumes it with the same result.
 """,
-        "keras-albert finetune classification --preset albert_base_en_uncased \\\n"
+        "keras-albert finetune classification --preset albert_small_en_uncased \\\n"
         "      --train train.tsv --dev dev.tsv --output runs/mine",
         _FINETUNE,
         ("train", "dev"),
