@@ -108,8 +108,8 @@ results = {"BERT": measure("BERT, fine-tuned", teacher)}
 The student starts from the teacher: the embeddings from their principal directions, and
 a layer from one of the teacher's. What that costs depends on the setting:
 
-- **narrower embeddings** (`embedding_dim`) save most weights of a small BERT, and
-  change little;
+- **narrower embeddings** (`embedding_dim`) save the most weights of a small BERT, and
+  cost the least accuracy;
 - **shared layers** (`num_groups`) save weights, and no time;
 - **fewer layers** (`num_layers`) save both.
 """
@@ -165,12 +165,12 @@ plt.show()
 ## Conclusion
 
 With narrower embeddings and half of its layers, the BERT has 8.5 instead of 22.7
-million weights, and takes about half of the time. A minute of training brings back what
-that cost: both are right about 98 of 100 messages, and a bag of words about 96. With
-labels for all messages, those alone teach as much as the teacher: a difference of less
-than two points is within chance here. The teacher pays where most texts have no labels,
-since `distill()` needs none. At full size, `albert_small_en_uncased` of this package
-was made in the same way, from texts alone.
+million weights, and takes 0.6 times the time. It then finds the class of 78 of 100
+messages, and of 94 after a minute of training; the BERT of 97, and a bag of words of
+88. With labels for all messages, those alone teach as much as the teacher: a difference
+of less than two points is within chance here. The teacher pays where most texts have no
+labels, since `distill()` needs none. At full size, `albert_small_en_uncased` of this
+package was made in the same way, from texts alone.
 
 What to try next:
 
