@@ -1,7 +1,10 @@
-"""Which files pytest looks into for examples."""
+"""Which files pytest looks into for examples, and where these run."""
 
 import importlib.util
 import os
+from pathlib import Path
+
+import pytest
 
 # Tests leave nothing in the cache of the user.
 os.environ.setdefault("KERAS_ALBERT_CACHE", "off")
@@ -24,3 +27,28 @@ collect_ignore_glob += [
     "docs/inventories/*",
     "docs/*.py",
 ]
+
+# What the examples of these functions need and the tests do not install.
+_NODE = Path(__file__).parent / "build" / "node"
+_CAN_RUN = {
+    "build_index": importlib.util.find_spec("faiss"),
+    "export_mediapipe": importlib.util.find_spec("mediapipe"),
+    "export_web_page": _NODE.exists(),
+}
+
+
+def pytest_collection_modifyitems(items):
+    """Skip the examples that need what is not installed."""
+    for item in items:
+        if isinstance(item, pytest.DoctestItem):
+            can_run = _CAN_RUN.get(item.name.rpartition(".")[2], True)
+            item.add_marker(pytest.mark.skipif(not can_run, reason="not installed"))
+
+
+@pytest.fixture(autouse=True)
+def _examples_write_elsewhere(request, monkeypatch):
+    """Run each example in a directory of its own, as users do."""
+    if isinstance(request.node, pytest.DoctestItem):
+        directory = request.getfixturevalue("tmp_path")
+        monkeypatch.chdir(directory)
+        (directory / "js").symlink_to(_NODE)

@@ -68,6 +68,8 @@ nb_mime_priority_overrides = [("html", "application/javascript", None)]
 # === Reference ===
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
+# "On this page" is narrow.
+toc_object_entries_show_parents = "hide"
 napoleon_google_docstring = True
 napoleon_numpy_docstring = False
 always_use_bars_union = True

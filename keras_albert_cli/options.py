@@ -442,7 +442,7 @@ The weights of the best epoch on the dev file are kept. OUTPUT receives a preset
 model card, the report, the learning curve and, if matplotlib is installed, plots. If
 the run is interrupted, the same command resumes it with the same result.
 """,
-        "keras-albert finetune classification --preset albert_base_en_uncased \\\n"
+        "keras-albert finetune classification --preset albert_small_en_uncased \\\n"
         "      --train train.tsv --dev dev.tsv --output runs/mine",
         _FINETUNE,
         ("train", "dev"),
@@ -455,7 +455,7 @@ the run is interrupted, the same command resumes it with the same result.
         """Make a small model of a large one, and train it to do the same.
 
 PRESET is an ALBERT, BERT or ELECTRA, from any source. Embeddings become narrower,
-layers fewer or shared, and the weights start from those of PRESET. An embedder or a
+layers fewer or shared, and the weights start from PRESET's. An embedder or a
 masked language model then learns PRESET's hidden states and vectors of --texts; any
 other task learns PRESET's outputs for --train, and the labels. OUTPUT receives a preset
 with a model card, and a report and a plot that compare quality, size and time. If the

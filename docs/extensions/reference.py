@@ -64,6 +64,8 @@ _INTERNAL = """
 """
 # A page with fewer needs no table of them.
 _FEW_METHODS = 4
+# Characters in a line of code.
+_WIDTH = 86
 # It has no `__all__`: its public names.
 _RECIPES = ("RECIPE_NAMES", "Recipe", "recipe")
 
@@ -218,18 +220,28 @@ def _modules() -> str:
 def _commands() -> str:
     from keras_albert_cli.options import COMMANDS, build_parser  # noqa: PLC0415
 
-    os.environ["COLUMNS"] = "88"
+    os.environ["COLUMNS"] = str(_WIDTH)
     parsers = build_parser()[1]
     lines: list[str] = []
     for name in COMMANDS:
-        help_text = parsers[name].format_help().rstrip()
-        lines += [f"## {name}", "", "```text", help_text, "```", ""]
+        help_lines = parsers[name].format_help().rstrip().splitlines()
+        shown = "\n".join(map(_wrapped, help_lines))
+        lines += [f"## {name}", "", "```text", shown, "```", ""]
     return "\n".join(lines)
+
+
+def _wrapped(line: str) -> str:
+    """Wrap a line of help, where argparse does not: within a list of choices."""
+    cut = line.rfind(",", 0, _WIDTH) + 1
+    if len(line) <= _WIDTH or not cut:
+        return line
+    indent = " " * (len(line) - len(line.lstrip()) + 1)
+    return f"{line[:cut]}\n{_wrapped(indent + line[cut:])}"
 
 
 _MARKS = {
     "reference/index": ("<!-- the modules -->", _modules),
-    "command_line": ("<!-- the help of the commands -->", _commands),
+    "command_options": ("<!-- the help of the commands -->", _commands),
 }
 
 

@@ -22,9 +22,9 @@ be turned back. Then an ALBERT is a BERT:
 | BERT | `hidden_dim` | `num_layers` |
 
 So the classes of this package also read checkpoints of BERT, and of many sentence
-encoders, which are BERTs. This tutorial takes one of them, a
-[sentence encoder of six layers](https://huggingface.co/sentence-transformers/all-MiniLM-L6-v2)
-called all-MiniLM-L6-v2, through its whole life in Keras:
+encoders, which are BERTs. This tutorial takes one of six layers,
+[all-MiniLM-L6-v2](https://huggingface.co/sentence-transformers/all-MiniLM-L6-v2),
+through its whole life in Keras:
 
 1. load the files, and check that the numbers equal the original library's,
 2. search a collection of texts by meaning,
@@ -94,8 +94,8 @@ for path in sorted(checkpoint.rglob("*.*")):
 """
 `config.json` has the sizes of the model and `model.safetensors` its weights.
 `vocab.txt` is a WordPiece vocabulary, and `tokenizer_config.json` says how to prepare
-texts for it. `modules.json` lists the steps, and `1_Pooling` says how the vectors of
-tokens become the vector of a text. `from_preset()` recognizes all of this by the
+texts for it. `modules.json` lists the steps, and `1_Pooling` says how to turn the
+vectors of tokens into one for the text. `from_preset()` recognizes all of this by the
 files, and reads the vocabulary, the weights, the pooling and the maximum length:
 """
 
@@ -125,13 +125,13 @@ print(f"{'both: an ALBERT':<31}{count(num_groups=1, embedding_dim=64):>11,}")
 """
 Neither saves much computing, since each layer still runs: what becomes fewer are the
 weights to store, to load and to update. A trained BERT needs more training after such a
-change; `keras_albert.compress()` computes the weights with which it starts.
+change; `keras_albert.compress()` computes the weights to start from.
 
 ## Is it the same model?
 
 A model that is loaded with one error, such as another epsilon, does not fail. Its
 results are just somewhat worse. So compare the numbers before you use a model from
-elsewhere. First the tokens: WordPiece divides a word that is not in the vocabulary
+elsewhere. First the tokens. WordPiece divides a word that is not in the vocabulary
 into pieces, and all but the first begin with `##`.
 """
 
@@ -208,8 +208,8 @@ for name, space in spaces.items():
 
 """
 One query shows how it looks, and proves nothing. As a measure, each message is a query
-once: the table has the share of its five nearest neighbours, without itself, that are
-of its own class. Neighbours at random would have the share of the class, here a sixth.
+once. The table shows how many of its five nearest neighbours, without itself, are of
+the same class. Of random neighbours it would be a sixth.
 """
 
 
@@ -300,10 +300,11 @@ error = np.sqrt(tuned * (1 - tuned) / len(validation_texts))
 print(f"standard error of the last accuracy: {error:.1%}")
 
 """
-With few labels, the vectors are far ahead of the bag of words. There, a word has to
-occur in a labelled message to count; the encoder knows from its own training which
-words mean alike. With all labels, the three are close: two accuracies that differ by
-less than two standard errors may differ by chance.
+With 60 labels, the vectors find the class of 95 of 100 messages, fine-tuning 91, the
+bag of words 83. For the bag of words, only words of labelled messages count; the
+encoder knows from its own training which words are similar. With all labels, the three
+are close: two accuracies that differ by less than two standard errors may differ by
+chance.
 
 So begin with the vectors. Training on them is quick, and many classifiers can share
 them, since the encoder runs once for all. Fine-tune if there are many labels, and if a
@@ -317,7 +318,7 @@ tutorial does.
 
 An export contains the tokenizer, so a client sends texts, and cannot prepare them
 differently from the training. In a SavedModel, WordPiece is an operation of TensorFlow
-Text, which is part of the standard TensorFlow Serving.
+Text, which the standard TensorFlow Serving contains.
 """
 
 requests = [
@@ -407,8 +408,7 @@ answered_labels, probabilities["ONNX"] = json.loads(answer)
 print(f"{answered_labels}, imported: {imported}")
 
 """
-If the tokens are the same, the programs differ by no more than rounding. Capitals and
-spaces do not matter, and even an empty text has a label: a classifier cannot abstain.
+The tokens are the same, so the three programs differ by no more than rounding:
 """
 
 print(f"{'':24}{'largest difference':>20}{'same labels':>14}")
@@ -451,12 +451,13 @@ print("left out:", sorted(before.keys() - after.keys()))
 """
 The one that is left out is no weight: it numbers the positions from 0.
 
-To share the result, `keras-albert push` uploads a directory with its model card, in
-this package's format or in one of theirs:
+To share the result, write a preset with `classifier.save_to_preset("messages")`.
+`keras-albert push` uploads it with its model card, in this package's format or in one
+of theirs:
 
 ```shell
-keras-albert push served/preset hf://your_name/messages --license apache-2.0
-keras-albert push served/preset hf://your_name/messages_bert --license apache-2.0 \
+keras-albert push messages hf://your_name/messages --license apache-2.0
+keras-albert push messages hf://your_name/messages_bert --license apache-2.0 \
     --to transformers
 ```
 
@@ -470,8 +471,9 @@ use a GPU.
 ## Conclusion
 
 A BERT is an ALBERT that saves no weights, so the same classes search, classify, export
-and write back. The vectors equal the original library's up to rounding, and the
-weights that were written are exactly those that were read.
+and write back. Of each message's five nearest neighbours, 97% are of its class, and 85%
+with TF-IDF. The vectors equal the original library's up to rounding, and the weights
+that were written are exactly those that were read.
 
 What to try next:
 

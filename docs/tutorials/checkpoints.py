@@ -69,7 +69,7 @@ folder = pathlib.Path(tempfile.mkdtemp())
 `from_preset()` takes a built-in name, a local directory, or a handle of a hub:
 `hf://user/model` or `kaggle://user/model/keras/variation`. The format is detected
 from the files. These are the built-in names and where their files are from; the
-model without an address is part of the package.
+models without an address are part of the package.
 """
 
 for name, entry in keras_albert.AlbertBackbone.presets.items():

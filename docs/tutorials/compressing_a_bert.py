@@ -10,10 +10,10 @@ Accelerator: None
 """
 ## Introduction
 
-A BERT is an ALBERT with two dials turned up: each layer has its own weights, and the
-embeddings are as wide as the layers. `keras_albert.compress()` turns them down for a
-trained model, and `keras_albert.distill()` trains the result to do what the original
-does. This tutorial
+A BERT is an ALBERT whose layers have their own weights, and whose embeddings are as
+wide as the layers. `keras_albert.compress()` shares the layers and narrows the
+embeddings of a trained model, and `keras_albert.distill()` trains the result to do what
+the original does. This tutorial
 
 1. fine-tunes a BERT of six layers on support messages, next to a baseline,
 2. compresses it in three ways, and counts weights and accuracy,
@@ -106,10 +106,10 @@ results = {"BERT": measure("BERT, fine-tuned", teacher)}
 ## Three ways to be smaller
 
 The student starts from the teacher: the embeddings from their principal directions, and
-a layer from one of the teacher's. What that costs depends on the dial:
+a layer from one of the teacher's. What that costs depends on the setting:
 
-- **narrower embeddings** (`embedding_dim`) save most weights of a small BERT, and
-  change little;
+- **narrower embeddings** (`embedding_dim`) save the most weights of a small BERT, and
+  cost the least accuracy;
 - **shared layers** (`num_groups`) save weights, and no time;
 - **fewer layers** (`num_layers`) save both.
 """
@@ -122,7 +122,7 @@ student = keras_albert.compress(teacher, embedding_dim=96, num_layers=3)
 results["compressed"] = measure("three layers, width 96", student)
 
 """
-Each dial costs some accuracy before any training, and together they cost most.
+Each setting costs some accuracy before any training, and together they cost most.
 
 ## Distillation
 
@@ -164,11 +164,13 @@ plt.show()
 """
 ## Conclusion
 
-Two dials make a BERT smaller, and a minute of training brings back most of what they
-cost. With labels for all messages, those alone teach nearly as much as the teacher: a
-difference of less than two points is within chance here. The teacher pays where most
-texts have no labels, since `distill()` needs none. At full size,
-`albert_small_en_uncased` of this package was made in the same way, from texts alone.
+With narrower embeddings and half of its layers, the BERT has 8.5 instead of 22.7
+million weights, and takes 0.6 times the time. It then finds the class of 78 of 100
+messages, and of 94 after a minute of training; the BERT of 97, and a bag of words of
+88. With labels for all messages, those alone teach as much as the teacher: a difference
+of less than two points is within chance here. The teacher pays where most texts have no
+labels, since `distill()` needs none. At full size, `albert_small_en_uncased` of this
+package was made in the same way, from texts alone.
 
 What to try next:
 

@@ -286,11 +286,12 @@ print(student.classify("the courier left my parcel in the rain"))
 """
 ## Conclusion
 
-A student of ALBERT has the weights of its teacher in a shorter loop, and distilling
-it takes one class of Keras. The teacher's probabilities replace labels, so that
-unlabelled texts become useful. Where all labels are available, there is less to gain.
-On a task as simple as this, compare all of them with the bag of words: the teacher is
-a very small model.
+A student of ALBERT has the weights of its teacher in a shorter loop, and distilling it
+takes one class of Keras. With the teacher's probabilities of 480 texts, and no label, a
+student of one layer finds the class of 88 of 100 messages: as many as the teacher, and
+8 more than with 160 labels and no teacher. Where all 480 labels are available, there is
+less to gain: 85 without a teacher, and 86 with a bag of words. On a task as simple as
+this, compare all of them with the bag of words: the teacher is a very small model.
 
 At full size: [DistilBERT](https://arxiv.org/abs/1910.01108) has half the layers of
 BERT base and 97% of its score on GLUE. It was distilled during pretraining, on the

@@ -214,9 +214,11 @@ print(f"{shallow.backbone.num_layers} layers, {shallow.count_params():,} paramet
 ## Conclusion
 
 A classifier with exits is trained once, and the depth of its answers is chosen later:
-per model, per machine or per text. On the command line, `keras-albert finetune
-classification --exits` trains one from files, and `keras-albert exits` prints the table
-and draws the picture.
+per model, per machine or per text. Here the chosen rule takes a quarter of the time of
+all layers, and both find the class of 87 to 89 of 100 test messages, a bag of words 86.
+These messages are easy: two layers for all of them do as well. On the command line,
+`keras-albert finetune classification --exits` trains one from files, and `keras-albert
+exits` prints the table and draws the picture.
 
 At full size: the paper's figure is for ALBERT base with a patience of 6 of its 12
 layers. Training it needs a GPU. The deeper the model and the larger the batches, the

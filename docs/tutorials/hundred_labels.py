@@ -288,9 +288,11 @@ The check found none of the five wrong labels among 96. `questions()` in
 """
 ## Conclusion
 
-A linear head on a pretrained encoder is the strongest start. More labels help more than
-a choice among them. Fine-tune when the curve of the linear head flattens. At full size,
-with `albert_base_en_uncased` and a GPU, only the name of the preset changes.
+A linear head on a pretrained encoder is the strongest start: with 96 labels it finds
+the class of 87 of 100 messages, a bag of words 74; with 720 labels, 96 and 89. More
+labels help more than a choice among them. Fine-tune, and compare, when the curve of the
+linear head flattens: with 192 labels it reached 92.5%, the linear head 90.8%. At full
+size, with `albert_base_en_uncased` and a GPU, only the name of the preset changes.
 
 What to try next:
 

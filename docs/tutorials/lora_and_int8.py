@@ -283,7 +283,7 @@ print(f"same label: {same:.1%}; largest change of a probability: {change:.3f}")
 """
 The file is about a quarter of the size, and most labels are the same. Time is
 another matter: Keras multiplies int8 matrices with the operations of the backend,
-which for int8 are slow on a CPU in TensorFlow and PyTorch, and fast in JAX on
+which are slow for int8 on a CPU in TensorFlow and PyTorch, and fast in JAX on
 processors with instructions for it. If time matters, leave the model in float32
 and quantize in the export:
 
@@ -295,11 +295,12 @@ classifier.export("model.onnx", format="onnx", inputs="text", quantize="int8")
 
 ## Conclusion
 
-LoRA trains and stores a small part of a model's weights; the table compares its
-accuracy with all weights and with the head alone. The preset here is very
-small, so that there is little to save. At full size the share is smaller: with ALBERT
-xlarge, of 59 million parameters and a width of 2,048, the same LoRA of rank 8 has 328
-thousand, or 0.6%. Fine-tuning it needs a GPU.
+LoRA trains 1.2% of the weights here, and finds the class of 89 of 100 messages.
+Training all weights finds 92, the head alone 84, and a bag of words 88 (240 messages,
+one seed). int8 needs a quarter of the bytes for the same accuracy. The preset here is
+very small, so that there is little to save. At full size the share is smaller: with
+ALBERT xlarge, of 59 million parameters and a width of 2,048, the same LoRA of rank 8
+has 328 thousand, or 0.6%. Fine-tuning it needs a GPU.
 
 When to use which:
 

@@ -323,8 +323,9 @@ convert a model; to fine-tune ALBERT base needs a GPU.
 
 ## Conclusion
 
-A checkpoint of transformers is loaded with `from_preset()`, and computes the
-same. Tokenization, padding, the loss and the optimizer are part of the task.
+A checkpoint of transformers is loaded with `from_preset()`, and computes the same: the
+outputs of all seven classes differ by rounding, a few millionths at most, where other
+random weights differ by 1.4. Tokenization, padding, the loss and the optimizer are part of the task.
 
 What to try next:
 

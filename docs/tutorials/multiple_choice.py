@@ -71,8 +71,8 @@ the validation set.
 The files of CommonsenseQA, whose questions have no text, and of RACE are read as well.
 Set `TUTORIAL_CHOICES` to a directory with a file for training and one for validation
 (JSON lines), whose names contain `train` and `dev`, and `TUTORIAL_LIMIT` to the number
-of questions of each to use. RACE has a file for each text; join those of a folder
-first, with a text and its questions in each line.
+of questions of each to use. RACE has a file for each text; join the files of a
+folder first, with a text and its questions in each line.
 """
 
 
@@ -214,8 +214,8 @@ predicted = chooser.predict(validation_x, verbose=0).argmax(axis=-1)
 show("ALBERT", predicted == validation_y)
 
 """
-To find an answer, a model has to compare the tokens of the choice with those of the
-text, and to find those that the question is about. Set `preset` to
+To find an answer, a model has to compare the tokens of the choice with the text's
+tokens, and to find the ones that the question is about. Set `preset` to
 `"albert_small_en_uncased"`, which has answered no questions yet, to see the
 difference. Counting common parts of words is a strong baseline, since the text often
 contains the words of the answer, and fails where an answer has to be inferred. With 60
@@ -280,8 +280,8 @@ predicted = matcher.predict(held_out_x, verbose=0).argmax(axis=-1)
 show("ALBERT", predicted == held_out_y)
 
 """
-The two learning curves side by side. Where the training accuracy grows and that of
-the validation set does not, more epochs do not help, and more examples may.
+The two learning curves side by side. Where the training accuracy grows and the
+validation accuracy does not, more epochs do not help, and more examples may.
 """
 
 figure, axes = plt.subplots(1, 2, figsize=(9, 3.4), sharey=True, layout="constrained")

@@ -358,7 +358,7 @@ words have other neighbours than in one message:
 
 long_text = " ".join([message] * 40)
 print(f"{len(long_text):,} characters, {len(tagger.tag(long_text))} entities")
-print(f"forty times those of one message: {40 * len(found)}")
+print(f"forty times the entities of one message: {40 * len(found)}")
 
 """
 ## At full size
@@ -373,10 +373,10 @@ see above. To fine-tune ALBERT base on either takes minutes on a GPU.
 
 ## Conclusion
 
-`AlbertTokenClassifier` trains on words and tags, aligns them with pieces, and
-returns entities with their offsets in raw text. The baselines show how much the
-encoder adds, and how far a simple feature (capitals) leads, which an uncased
-encoder does not have.
+`AlbertTokenClassifier` trains on words and tags, aligns them with pieces, and returns
+entities with their offsets in raw text. After 700 sentences its F1 is about 52%;
+logistic regression, which sees capitals, has 38%, and a list of the words of the
+training data 11%. A cased encoder would have both, the context and the capitals.
 
 What to try next:
 

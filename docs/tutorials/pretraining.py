@@ -369,7 +369,8 @@ plt.show()
 
 """
 The two encoders have the same architecture and the same labels; the difference of
-their curves is due to the pretraining. TF-IDF is a strong baseline here, since each
+their curves is due to the pretraining. It is four or five points with 16 and 64 labels;
+with 256 it is gone, and TF-IDF is best. TF-IDF is a strong baseline here, since each
 sentence of these stories has its own fixed words, and one labelled example of a
 sentence is enough to recognize it. On real texts, with millions of different
 sentences, the words of the labelled examples are not enough.
@@ -385,7 +386,8 @@ texts with the same name as `vocabulary`.
 A small model needs less: `albert_tiny_en_uncased`, the smallest preset in the package,
 was trained on a CPU in hours. Its model card has the texts, the steps and the accuracy.
 `albert_small_en_uncased` is better after less training, because it did not start from
-random weights but from a larger model ([smaller models](../compression.md)). For a small model and little time these settings matter, in decreasing order of effect;
+random weights but from a larger model ([smaller models](../compression.md)). For a
+small model and little time these settings matter, in decreasing order of effect;
 [the experiments](../pretraining_experiments.md) have the figures:
 
 - short rows first, then long ones,
@@ -400,7 +402,9 @@ random weights but from a larger model ([smaller models](../compression.md)). Fo
 ## Conclusion
 
 The steps from text files to a fine-tuned classifier are four calls:
-`train_vocabulary_on()`, `prepare_examples()`, `pretrain()` and `from_preset()`.
+`train_vocabulary_on()`, `prepare_examples()`, `pretrain()` and `from_preset()`. After a
+minute of training, the model predicts three of four masked words of new stories, where
+the most frequent one is right for one of nine, and nearly all orders of two segments.
 
 What to try next:
 

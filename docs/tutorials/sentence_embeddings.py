@@ -244,7 +244,7 @@ difference, 0.01, is within the standard error of 0.02, and the search in messag
 became worse, 78%.
 
 At full size: on STS-B's dev set, Spearman's correlation of this preset is 0.855 without
-training and 0.883 after training on its 5,749 pairs, which takes minutes on a CPU
+training and 0.884 after training on its 5,749 pairs, which takes minutes on a CPU
 (`benchmarks/few_labels.py`).
 
 What to try next:

@@ -259,14 +259,14 @@ TF-IDF of words, and 0.89 for embeddings without any training. 600 pairs are too
 learn which words change the meaning of a sentence: "open" and "closed" still count as
 similar.
 
-At full size, the Spearman correlations on STS-B's dev set, in per cent, are
+At full size, the Spearman correlations on STS-B's dev set are
 
-- 75.4 for the cosine of TF-IDF vectors, and 85.5 for the cosine of the embeddings of
+- 0.754 for the cosine of TF-IDF vectors, and 0.855 for the cosine of the embeddings of
   `albert_small_en_uncased`, both without training ([results](../results.md));
-- 83.6 ± 0.9 for `albert_small_en_uncased` on pairs in one row, three seeds of four
-  epochs on its 5,749 pairs (`examples/glue.py sts-b`), and 88.3 for its embeddings,
+- 0.836 ± 0.007 for `albert_small_en_uncased` on pairs in one row, three seeds of four
+  epochs on its 5,749 pairs (`examples/glue.py sts-b`), and 0.884 for its embeddings,
   trained on the same pairs (`benchmarks/few_labels.py`);
-- 89.5 for ALBERT base on pairs in one row, in the table of
+- 0.895 for ALBERT base on pairs in one row, in the table of
   [PABEE](https://github.com/huggingface/transformers/tree/98ad48f/examples/research_projects/bert-loses-patience).
 
 So for the similarity of sentences, embeddings of the small model are the better choice.

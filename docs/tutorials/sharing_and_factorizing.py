@@ -203,11 +203,12 @@ print(f"{'TF-IDF':<43}accuracy {accuracy:.1%}")
 print(f"{'guessing':<43}accuracy {1 / 8:.1%}")
 
 """
-The parameters differ several-fold, and the number of operations is about the same:
-each model runs four layers of the same width. The task is easy, since each sentence
-of these stories has its own words, which TF-IDF counts. The accuracies are those
-of one seed, and their order may change with another one. The paper's table above is
-the reliable comparison.
+The parameters differ several-fold, and the number of operations is about the same: each
+model runs four layers of the same width. In so few steps, the one with both savings
+learns least, and those without sharing most; TF-IDF finds all places, since each
+sentence of these stories has words of its own. The accuracies are from one seed, and
+their order may change with another one. The paper's table above is the reliable
+comparison.
 
 ## Depth is a number
 
@@ -318,8 +319,10 @@ print(describe_exits(rows))
 The first rows are fixed depths, the others are rules. The column `time` is the median
 of three rounds, relative to all layers, and the last columns count the texts that left
 after each layer. The table shows whether a rule is useful for this model on this
-machine: it is if no fixed depth is both as accurate and as fast. Fewer layers do not
-always take less time, since removing texts from a batch takes time, too.
+machine: it is if no fixed depth is both as accurate and as fast. Here none is. With
+patience, removing texts from the batch takes the time that fewer layers save, and after
+this short training no head is certain enough for a threshold. With a longer training
+and more layers, rules [do save time](early_exit.py).
 
 The picture shows the same: accuracy against depth and against time, and for each rule
 where the texts leave.
@@ -371,7 +374,8 @@ for number in range(1, len(means)):
 Sharing makes ALBERT small, factorizing a little smaller, and neither makes it fast.
 The time of a model depends on its depth and its width, and the size of its file on
 its width alone. So the depth can be changed after pretraining, if the model is
-fine-tuned at the new depth.
+fine-tuned at the new depth: with two of its four layers, the preset finds the class of
+87 of 100 messages, with all 89, and a bag of words 82.
 
 At full size, the comparison with and without sharing is the paper's, and was computed
 on TPUs. To fine-tune ALBERT base at several depths, one GPU and a data set of GLUE

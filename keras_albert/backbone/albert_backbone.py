@@ -406,11 +406,9 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
         Example:
             >>> from keras_albert import AlbertBackbone
             >>> backbone = AlbertBackbone.from_preset("albert_tiny_en_uncased")
-            >>> import tempfile
-            >>> path = tempfile.mkdtemp() + "/tiny.weights.h5"
-            >>> backbone.save_weights(path)
+            >>> backbone.save_weights("tiny.weights.h5")
             >>> copy = AlbertBackbone(**backbone.get_config())
-            >>> copy.load_weights(path)
+            >>> copy.load_weights("tiny.weights.h5")
             >>> bool((copy.weights[0] == backbone.weights[0]).all())
             True
         """

@@ -65,6 +65,7 @@ def _open(arguments: argparse.Namespace, exported: Path) -> tuple[VerifiedModel,
     path = Path(given)
     if path.is_dir() and (version_of(path) / "saved_model.pb").is_file():
         return verify(path), True
+    print(f"exporting {given}, which may take a minute", flush=True)
     load_task(given, arguments.task).export(exported)
     return verify(exported), False
 

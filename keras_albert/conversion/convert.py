@@ -86,17 +86,14 @@ def convert_checkpoint(
         FileExistsError: If the target exists.
 
     Example:
-        >>> import tempfile
         >>> from keras_albert import AlbertBackbone
         >>> from keras_albert.conversion import convert_checkpoint
         >>> backbone = AlbertBackbone(
         ...     vocabulary_size=40, num_layers=1, num_heads=2, embedding_dim=4,
         ...     hidden_dim=8, intermediate_dim=16)
-        >>> with tempfile.TemporaryDirectory() as here:
-        ...     ours, theirs = f"{here}/ours", f"{here}/theirs"
-        ...     backbone.save_to_preset(ours)
-        ...     done = convert_checkpoint(
-        ...         ours, theirs, "keras-hub", with_vocabulary=False)
+        >>> backbone.save_to_preset("ours")
+        >>> done = convert_checkpoint(
+        ...     "ours", "theirs", "keras-hub", with_vocabulary=False)
         >>> max(done.differences.values()) < 2e-5
         True
     """

@@ -64,10 +64,8 @@ class CheckpointExports:
         Example:
             >>> from keras_albert import AlbertClassifier
             >>> sentiment = AlbertClassifier.from_preset("albert_small_en_uncased_sst2")
-            >>> import os, tempfile
-            >>> directory = tempfile.mkdtemp() + "/sentiment"
-            >>> path = sentiment.export_to_transformers(directory)
-            >>> "model.safetensors" in os.listdir(directory)
+            >>> path = sentiment.export_to_transformers("sentiment")
+            >>> (path / "model.safetensors").exists()
             True
         """
         other = "" if model_type in (None, "albert") else f"-{model_type}"
@@ -97,10 +95,8 @@ class CheckpointExports:
         Example:
             >>> from keras_albert import AlbertTextEmbedder
             >>> embedder = AlbertTextEmbedder.from_preset("albert_small_en_uncased")
-            >>> import os, tempfile
-            >>> folder = embedder.export_to_sentence_transformers(
-            ...     tempfile.mkdtemp() + "/mine")
-            >>> "modules.json" in os.listdir(folder)
+            >>> path = embedder.export_to_sentence_transformers("mine")
+            >>> (path / "modules.json").exists()
             True
         """
         chosen = get_format("sentence-transformers")
@@ -125,13 +121,12 @@ class CheckpointExports:
             FileExistsError: If it contains files of another checkpoint.
 
         Example:
-            >>> import os, tempfile
             >>> from keras_albert import AlbertBackbone
             >>> backbone = AlbertBackbone(
             ...     vocabulary_size=40, num_layers=1, num_heads=2, embedding_dim=4,
             ...     hidden_dim=8, intermediate_dim=16)
-            >>> folder = backbone.export_to_keras_hub(tempfile.mkdtemp() + "/mine")
-            >>> sorted(os.listdir(folder))
+            >>> path = backbone.export_to_keras_hub("mine")
+            >>> sorted(file.name for file in path.iterdir())
             ['config.json', 'metadata.json', 'model.weights.h5']
         """
         chosen = get_format("keras-hub").for_model(self)
@@ -167,13 +162,12 @@ class CheckpointExports:
             FileExistsError: If it contains files of another checkpoint.
 
         Example:
-            >>> import os, tempfile
             >>> from keras_albert import AlbertBackbone
             >>> backbone = AlbertBackbone(
             ...     vocabulary_size=40, num_layers=1, num_heads=2, embedding_dim=4,
             ...     hidden_dim=8, intermediate_dim=16)
-            >>> folder = backbone.export_to_google(tempfile.mkdtemp() + "/mine")
-            >>> sorted(os.listdir(folder))
+            >>> path = backbone.export_to_google("mine")
+            >>> sorted(file.name for file in path.iterdir())
             ['albert_config.json', 'checkpoint',
              'model.ckpt-best.data-00000-of-00001',
              'model.ckpt-best.index']
@@ -189,12 +183,11 @@ class CheckpointExports:
         """Save the whole model; see `keras.Model.save`.
 
         Example:
+            >>> import keras
             >>> from keras_albert import AlbertBackbone
             >>> backbone = AlbertBackbone.from_preset("albert_tiny_en_uncased")
-            >>> import keras, tempfile
-            >>> path = tempfile.mkdtemp() + "/tiny.keras"
-            >>> backbone.save(path)
-            >>> keras.models.load_model(path).num_layers
+            >>> backbone.save("tiny.keras")
+            >>> keras.models.load_model("tiny.keras").num_layers
             4
         """
         _refuse_rounding(self)
@@ -206,11 +199,8 @@ class CheckpointExports:
         Example:
             >>> from keras_albert import AlbertBackbone
             >>> backbone = AlbertBackbone.from_preset("albert_tiny_en_uncased")
-            >>> import os, tempfile
-            >>> path = tempfile.mkdtemp() + "/tiny.weights.h5"
-            >>> backbone.save_weights(path)
-            >>> os.path.isfile(path)
-            True
+            >>> backbone.save_weights("tiny.weights.h5")
+            >>> backbone.load_weights("tiny.weights.h5")
         """
         _refuse_rounding(self)
         super().save_weights(*args, **kwargs)  # type: ignore[misc]

@@ -60,8 +60,8 @@ class PretrainingConfig:
         preset: string or `None`. A model to start from: a built-in name, a directory or
             a handle, with the vocabulary of the data; it determines the size. Defaults
             to `None`, random weights.
-        backbone: dict. Arguments of `AlbertBackbone` that override those of the size
-            or the preset. Defaults to `{}`.
+        backbone: dict. Arguments of `AlbertBackbone` that override the size's or
+            the preset's. Defaults to `{}`.
         steps: int. Updates of the weights. Defaults to `125_000`.
         batch_size: int. Examples per update, on all devices together. Defaults to
             `64`.
@@ -255,7 +255,7 @@ class PretrainingConfig:
         Args:
             path: string, path or `None`. The file, with settings at its top level and
                 `backbone` as a table. Defaults to `None`, no file.
-            **settings: Settings that override those of the file; `backbone` is merged
+            **settings: Settings that override the file's; `backbone` is merged
                 by name.
 
         Returns:
@@ -266,12 +266,11 @@ class PretrainingConfig:
             ValueError: If it is neither TOML nor JSON, or has an unknown setting.
 
         Example:
-            >>> import pathlib, tempfile
+            >>> import pathlib
             >>> from keras_albert.pretraining import PretrainingConfig
-            >>> path = pathlib.Path(tempfile.mkdtemp(), "run.toml")
-            >>> _ = path.write_text("batch_size = 64")
+            >>> _ = pathlib.Path("run.toml").write_text("batch_size = 64")
             >>> PretrainingConfig.from_file(
-            ...     path, data="prepared", output="run").batch_size
+            ...     "run.toml", data="prepared", output="run").batch_size
             64
         """
         read = {} if path is None else _read(fetch(path))

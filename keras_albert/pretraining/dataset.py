@@ -287,7 +287,7 @@ class PretrainingData:
             swapped. `"next_sentence"`: half get another document's second segment.
             `None`: the pairs are unchanged, and only masked tokens are predicted.
             Defaults to `"sentence_order"`.
-        rates: `MaskingRates`, or `None` for those of the paper. Defaults to `None`.
+        rates: `MaskingRates`, or `None` for the paper's. Defaults to `None`.
         seed: int. The same seed yields the same batches. Defaults to `0`.
 
     Raises:

@@ -88,7 +88,7 @@ class PreparedMetadata:
         check_positive(vocabulary_size=self.vocabulary_size)
         for name in [*self.shards["train"], *self.shards["held_out"]]:
             if os.path.basename(name) != name:
-                raise ValueError(f"{name} is no name of a file beside it")
+                raise ValueError(f"{name} is not the name of a file here")
             check_at_least(0, **self.files.get(name, {}))
 
 

@@ -25,7 +25,7 @@ from keras_albert.utils.environment import versions
 
 
 def pretrain(config: PretrainingConfig, verbose: Any = "auto") -> dict[str, float]:
-    """Pretrain a model, or resume an interrupted run.
+    r"""Pretrain a model, or resume an interrupted run.
 
     `config.output` receives checkpoints and the curve in `training/` during the run,
     and at the end `preset/` with a model card, `report.json`, `curve.csv` and, if
@@ -53,9 +53,19 @@ def pretrain(config: PretrainingConfig, verbose: Any = "auto") -> dict[str, floa
             if another process writes to it, or if the data do not fit the settings.
 
     Example:
-        >>> from keras_albert.pretraining import PretrainingConfig, pretrain
-        >>> config = PretrainingConfig(data="prepared", output="run", size="tiny")
-        >>> scores = pretrain(config)  # doctest: +SKIP
+        >>> from pathlib import Path
+        >>> from keras_albert.pretraining import (
+        ...     PretrainingConfig, prepare_examples, pretrain)
+        >>> document = "A fine film.\nIt was {} minutes long.\nThe end was dull.\n\n"
+        >>> _ = Path("a.txt").write_text("".join(map(document.format, range(50))))
+        >>> preset = "albert_tiny_en_uncased"
+        >>> prepared = prepare_examples(
+        ...     "a.txt", "prepared", preset, sequence_length=32, held_out=0.2)
+        >>> config = PretrainingConfig(
+        ...     data="prepared", output="run", preset=preset, steps=2, batch_size=4)
+        >>> scores = pretrain(config, verbose=0)
+        >>> Path("run/preset/config.json").exists()
+        True
     """
     with RunFolder.at(config.output) as folder:
         folder.check_unfinished()

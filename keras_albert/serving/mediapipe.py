@@ -63,7 +63,7 @@ def export_mediapipe(
     Example:
         >>> from keras_albert import AlbertClassifier
         >>> classifier = AlbertClassifier.from_preset("albert_small_en_uncased_sst2")
-        >>> classifier.export("films.tflite", format="mediapipe")  # doctest: +SKIP
+        >>> classifier.export("films.tflite", format="mediapipe")
         PosixPath('films.tflite')
     """
     pieces = _check_task(task)

@@ -98,9 +98,11 @@ def verify(
             served.
 
     Example:
+        >>> from keras_albert import AlbertClassifier
         >>> from keras_albert.serving import verify
-        >>> verified = verify("served/films")  # doctest: +SKIP
-        >>> sorted(verified.signatures)  # doctest: +SKIP
+        >>> classifier = AlbertClassifier.from_preset("albert_small_en_uncased_sst2")
+        >>> verified = verify(classifier.export("served/films"))
+        >>> sorted(verified.signatures)
         ['serve_document', 'serve_pair', 'serve_tokens', 'serving_default']
     """
     path = fetch(directory)

@@ -83,8 +83,8 @@ def read_squad(path: str | os.PathLike[str]) -> SquadFile:
         ValueError: If the file is not in this format; the message names the place.
 
     Example:
-        >>> import json, pathlib, tempfile
-        >>> path = pathlib.Path(tempfile.mkdtemp(), "squad.json")
+        >>> import json, pathlib
+        >>> path = pathlib.Path("squad.json")
         >>> answers = [{"text": "Rome", "answer_start": 0}]
         >>> qas = [{"id": "1", "question": "Where?", "answers": answers}]
         >>> paragraphs = [{"context": "Rome, then.", "qas": qas}]
@@ -194,8 +194,8 @@ def read_conll(
     Source: [Tjong Kim Sang and De Meulder, 2003](https://arxiv.org/abs/cs/0306050).
 
     Example:
-        >>> import tempfile, pathlib
-        >>> path = pathlib.Path(tempfile.mkdtemp(), "train.conll")
+        >>> import pathlib
+        >>> path = pathlib.Path("train.conll")
         >>> _ = path.write_text("Ada\tB-person\nwrote\tO\n\nOslo\tB-place\n")
         >>> read_conll(path)
         ([['Ada', 'wrote'], ['Oslo']], [['B-person', 'O'], ['B-place']])

@@ -170,3 +170,17 @@ def test_classes_exist(named):
 def test_presets_exist(named):
     found = set(re.findall(r"\balbert_[a-z0-9_]*en_uncased(?:_[a-z0-9]+)?\b", named))
     assert not found - set(BUILTIN_PRESETS)
+
+
+# Tables with a few words each, and pages that are not divided yet.
+LONG = {"speed_tables", "serving", "distribution"}
+
+
+def test_a_page_is_read_in_a_few_minutes():
+    """Without code and tables; at 250 words a minute."""
+    for path in (ROOT / "docs").rglob("*.md"):
+        text = path.read_text(encoding="utf-8")
+        text = re.sub(r"^(`{3,}|:{3,}).*?^\1\s*$", "", text, flags=re.DOTALL | re.M)
+        lines = [line for line in text.splitlines() if not line.startswith("|")]
+        words = [word for word in " ".join(lines).split() if re.search(r"\w", word)]
+        assert len(words) < 900 or path.stem in LONG, path

@@ -149,8 +149,8 @@ def test_versions_of_python_are_those_that_are_tested():
     last = "Programming Language :: Python :: 3."
     classifiers = read_project()["project"]["classifiers"]
     assert tested == [f"3.{x.removeprefix(last)}" for x in classifiers if last in x]
-    named = f"Python {', '.join(tested[:-1])} or {tested[-1]} is required"
-    for page in ("README.md", "docs/index.md"):
+    named = f"Python {', '.join(tested[:-1])} or {tested[-1]}"
+    for page in ("README.md", "docs/index.md", "docs/installation.md"):
         assert named in (ROOT / page).read_text(encoding="utf-8")
 
 

@@ -52,3 +52,8 @@ def test_each_name_has_a_summary_of_one_line():
         assert first, name
         assert "\n" not in first, name
         assert first.endswith((".", ":")), name
+
+
+def test_examples_run_as_they_are_shown():
+    shown = {name for name, value in documented() if "# doctest" in str(value.__doc__)}
+    assert not shown, "what cannot run everywhere is listed in the root's conftest.py"

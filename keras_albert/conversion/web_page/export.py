@@ -73,8 +73,8 @@ def export_web_page(
     Example:
         >>> from keras_albert import AlbertClassifier
         >>> classifier = AlbertClassifier.from_preset("albert_small_en_uncased_sst2")
-        >>> classifier.export(  # doctest: +SKIP
-        ...     "page", format="web_page", javascript="build/node")
+        >>> classifier.export(
+        ...     "page", format="web_page", javascript="js")
         PosixPath('page')
     """
     models = {"": task} if isinstance(task, AlbertTask) else dict(task)

@@ -210,20 +210,17 @@ def prepare_examples(
             example, or `output` is a preset.
 
     Example:
-        >>> import tempfile
         >>> from pathlib import Path
         >>> from keras_albert.pretraining import PretrainingData, train_vocabulary_on
-        >>> folder = Path(tempfile.mkdtemp())
         >>> document = "A fine film.\nIt was long.\nThe end was dull.\n\n"
-        >>> _ = (folder / "a.txt").write_text(document * 9)
+        >>> _ = Path("a.txt").write_text(document * 9)
         >>> vocabulary = train_vocabulary_on(
-        ...     folder / "a.txt", vocabulary_size=30, hard_vocab_limit=False)
+        ...     "a.txt", vocabulary_size=30, hard_vocab_limit=False)
         >>> prepared = prepare_examples(
-        ...     folder / "a.txt", folder / "prepared", vocabulary, held_out=0.0,
-        ...     short_seq_prob=0.0)
+        ...     "a.txt", "prepared", vocabulary, held_out=0.0, short_seq_prob=0.0)
         >>> prepared.counters["documents"], prepared.counters["examples: train"]
         (9, 9)
-        >>> x, y, weights = PretrainingData(folder / "prepared").batches(4).batch(0)
+        >>> x, y, weights = PretrainingData("prepared").batches(4).batch(0)
         >>> x["token_ids"].shape, y["sentence_order"].shape
         ((4, 512), (4,))
     """
@@ -455,11 +452,9 @@ def train_vocabulary_on(
         ValueError: If an input matches nothing, or there is too little text.
 
     Example:
-        >>> import tempfile
         >>> from pathlib import Path
-        >>> path = Path(tempfile.mkdtemp()) / "a.txt"
-        >>> _ = path.write_text("the old school\n\n" * 20)
-        >>> len(train_vocabulary_on(path, vocabulary_size=24)) > 0
+        >>> _ = Path("a.txt").write_text("the old school\n\n" * 20)
+        >>> len(train_vocabulary_on("a.txt", vocabulary_size=24)) > 0
         True
     """
     patterns = [inputs] if isinstance(inputs, str | os.PathLike) else list(inputs)

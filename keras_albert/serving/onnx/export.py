@@ -68,7 +68,7 @@ def export_onnx(
         >>> from keras_albert import AlbertClassifier
         >>> classifier = AlbertClassifier.from_preset(
         ...     "albert_tiny_en_uncased", labels=["bad", "good"])
-        >>> classifier.export(  # doctest: +SKIP
+        >>> classifier.export(
         ...     "films.onnx", format="onnx", inputs="text", quantize="int8")
         PosixPath('films.onnx')
     """

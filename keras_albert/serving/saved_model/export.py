@@ -68,7 +68,7 @@ def export_saved_model(
         >>> from keras_albert import AlbertClassifier
         >>> classifier = AlbertClassifier.from_preset(
         ...     "albert_tiny_en_uncased", labels=["bad", "good"])
-        >>> classifier.export("served/films")  # doctest: +SKIP
+        >>> classifier.export("served/films")
         PosixPath('served/films/1')
     """
     row_of(task)

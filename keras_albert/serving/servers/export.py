@@ -49,7 +49,7 @@ def export_server(
     Example:
         >>> from keras_albert import AlbertClassifier
         >>> classifier = AlbertClassifier.from_preset("albert_small_en_uncased_sst2")
-        >>> classifier.export(  # doctest: +SKIP
+        >>> classifier.export(
         ...     "films", format="server", server="bentoml", quantize="int8")
         PosixPath('films')
     """

@@ -197,8 +197,8 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
         """Return a weight for each class number, after a check; see `fit`."""
         raise ValueError(
             "`class_weight` needs targets of one class for each example, and this "
-            f"{type(self).__name__} learns others. Pass `sample_weight` instead; that "
-            "of a tagger may have a weight for each word."
+            f"{type(self).__name__} learns others. Pass `sample_weight` instead; "
+            "a tagger's may have a weight for each word."
         )
 
     def encode(
@@ -678,12 +678,12 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
             ValueError: If the suffix is `.h5`, of Keras' old format.
 
         Example:
-            >>> import tempfile
             >>> import keras
             >>> from keras_albert import AlbertMaskedLM
-            >>> path = tempfile.mkdtemp() + "/model.keras"
-            >>> AlbertMaskedLM.from_preset("albert_tiny_en_uncased").save(path)
-            >>> keras.models.load_model(path).fill_mask("a [MASK] film", top_k=1)
+            >>> masked_lm = AlbertMaskedLM.from_preset("albert_tiny_en_uncased")
+            >>> masked_lm.save("tiny.keras")
+            >>> loaded = keras.models.load_model("tiny.keras")
+            >>> loaded.fill_mask("a [MASK] film", top_k=1)
             [{'score': ...}]
         """
         if str(filepath).endswith((".h5", ".hdf5")):

@@ -110,8 +110,8 @@ def build_index(corpus: Any) -> Any:
     Example:
         >>> import numpy as np
         >>> from keras_albert.tasks import build_index, search
-        >>> index = build_index(np.eye(3))  # doctest: +SKIP
-        >>> search(index, [[0.6, 0.8, 0.0]], top_k=2)  # doctest: +SKIP
+        >>> index = build_index(np.eye(3))
+        >>> search(index, [[0.6, 0.8, 0.0]], top_k=2)
         (array([[1, 0]]), array([[0.8, 0.6]], dtype=float32))
     """
     faiss = import_package("`build_index`", "faiss-cpu", "faiss")

@@ -466,8 +466,8 @@ def _refuse_blank(lengths: Int64Array, what: str, rows: Int64Array) -> None:
     blank = lengths == 0
     if blank.any():
         raise ValueError(
-            f"The {what} of row {rows[blank.argmax()]} is empty. An answer is looked "
-            "for with a question in a context: fill it in, or leave the row out."
+            f"The {what} of row {rows[blank.argmax()]} is empty. An answer needs a "
+            "question and a context: fill it in, or leave the row out."
         )
 
 

@@ -278,7 +278,7 @@ def piece_probabilities(proto: bytes) -> FloatArray:
     kind = model.trainer_spec.ModelType.Name(model.trainer_spec.model_type)
     if kind != "UNIGRAM":
         raise ValueError(
-            "Probabilities of pieces are known of unigram vocabularies. Received one "
+            "Only unigram vocabularies have probabilities of pieces. Received one "
             f"of type {kind}. Train one with `keras_albert.text.train_vocabulary`."
         )
     scores: FloatArray = np.array([piece.score for piece in model.pieces], "float32")

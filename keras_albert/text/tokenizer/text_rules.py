@@ -158,7 +158,7 @@ def add_text_rules(proto: bytes, rules: TextRules) -> bytes:
             text rules, which cannot be removed.
 
     References:
-        - [Lan et al., 2020](https://arxiv.org/abs/1909.11942); the rules are those of
+        - [Lan et al., 2020](https://arxiv.org/abs/1909.11942); the rules are from
           its released code (google-research/albert, `tokenization.py`).
 
     Example:

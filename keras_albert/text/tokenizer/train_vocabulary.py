@@ -81,7 +81,7 @@ def train_vocabulary(
     References:
         - [Kudo, 2018](https://arxiv.org/abs/1804.10959), the unigram model.
         - [Lan et al., 2020](https://arxiv.org/abs/1909.11942); the settings are
-          those of google-research/albert's README.
+          from google-research/albert's README.
 
     Example:
         >>> proto = train_vocabulary(["Crème brûlée."] * 9, vocabulary_size=21)

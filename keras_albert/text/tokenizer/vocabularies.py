@@ -353,9 +353,9 @@ def _of_bytes(proto: bytes, rules: AnyRules) -> bytes:
     proto = check_vocabulary(proto)
     if isinstance(rules, WordPieceRules):
         raise ValueError(
-            "The vocabulary is a SentencePiece model, and `WordPieceRules` are those "
-            f"of WordPiece. Received: text_rules={rules}. Pass `TextRules`, or leave "
-            "it out."
+            "The vocabulary is a SentencePiece model, and `WordPieceRules` are for "
+            f"WordPiece. Received: text_rules={rules}. Pass `TextRules`, or leave it "
+            "out."
         )
     if rules == "auto":
         rules = default_text_rules(proto) or "keep"

@@ -140,7 +140,7 @@ def test_capitals_choose_the_rules():
 
 
 def test_rules_of_a_sentencepiece(tiny_proto):
-    with pytest.raises(ValueError, match="`WordPieceRules` are those of WordPiece"):
+    with pytest.raises(ValueError, match="`WordPieceRules` are for WordPiece"):
         AlbertTokenizer(tiny_proto, WordPieceRules())
     with pytest.raises(ValueError, match="`text_rules` contains 'lowercas'"):
         AlbertTokenizer(PIECES, {"split_cjk": True, "lowercas": True})
