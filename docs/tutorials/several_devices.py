@@ -317,10 +317,9 @@ KERAS_BACKEND=torch torchrun --nproc-per-node=8 -m keras_albert pretrain \
     --config run.toml --distribution data_parallel
 ```
 
-Each process reads its rows of the batch; only the first writes checkpoints. `fit()`
-of a task, which this tutorial uses, is not distributed on PyTorch. For fine-tuning on
-several GPUs, use JAX or TensorFlow: the preset is the same, so the model can be
-loaded with PyTorch afterwards.
+Each process reads its rows of the batch; only the first writes checkpoints. `fit()` of
+a task, as in this tutorial, trains one model in all processes too, if `torchrun` starts
+the script.
 
 ## Conclusion
 
@@ -333,7 +332,7 @@ each GPU. Compare the losses on a few batches first, as here.
 
 What to try next:
 
-- the page on [distribution](../distribution.md), with pretraining on several hosts;
+- [several processes](../several_processes.md), on one host or many, which may be stopped;
 - [pretraining](pretraining.py), which several devices are most useful for;
 - [LoRA](lora_and_int8.py), which has far fewer gradients to exchange.
 """
