@@ -62,7 +62,7 @@ def run_command(arguments: Sequence[str] | None = None) -> int:
         _check_backend()
         with loading("keras-albert"):
             module = import_module(f"keras_albert.commands.{asked.module}")
-            _fetch(asked.paths, chosen)
+        _fetch(asked.paths, chosen)
         function: Any = getattr(module, asked.function)
         status: int | None = function(argparse.Namespace(**chosen))
         return status

@@ -332,7 +332,7 @@ each GPU. Compare the losses on a few batches first, as here.
 
 What to try next:
 
-- the page on [distribution](../distribution.md), with pretraining on several hosts;
+- [several processes](../several_processes.md), on one host or many, which may be stopped;
 - [pretraining](pretraining.py), which several devices are most useful for;
 - [LoRA](lora_and_int8.py), which has far fewer gradients to exchange.
 """

@@ -1,7 +1,6 @@
 """`keras-albert finetune`: fine-tunes a model on a user's files."""
 
 import argparse
-from contextlib import nullcontext
 from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
@@ -222,14 +221,12 @@ def run(arguments: argparse.Namespace) -> None:
     """Run the command."""
     if arguments.method == "linear":
         check_packages("A linear head", "scikit-learn", "sklearn")
+    stop = StopSignals()
     # Before anything runs on the backend.
-    devices = devices_of_processes()
-    console, stop = plain_console(quiet=not devices.is_chief), StopSignals()
-    with (
-        resumable_run(arguments.output, devices.is_chief) as folder,
-        stop if devices.num_processes > 1 else nullcontext(),
-    ):
-        _run(arguments, folder, console, devices, stop)
+    with stop.while_connected(devices_of_processes) as devices:
+        console = plain_console(quiet=not devices.is_chief)
+        with resumable_run(arguments.output, devices.is_chief) as folder:
+            _run(arguments, folder, console, devices, stop)
 
 
 def _run(
@@ -255,7 +252,7 @@ def _run(
         console.print(data.description, highlight=False)
     keras.utils.set_random_seed(arguments.seed)
     with devices.scope():
-        task = build_task(known, train, arguments)
+        task = devices.by_all(lambda: build_task(known, train, arguments))
         # Backends differ in the last bits of results.
         identity = _given(arguments) | {
             "vocabulary": digest(task.preprocessor.tokenizer.proto),
@@ -266,7 +263,8 @@ def _run(
         checkpoint = folder.open(identity)
         is_finished = folder.preset.exists()
         # The first process writes once all have looked.
-        devices.barrier()
+        step = None if checkpoint is None else checkpoint.step
+        devices.check_same({"output": [step, is_finished]}, _SAME_FILES)
         if not is_finished and arguments.method == "linear":
             rows = [solve_task(task, train, dev, arguments)]
             report = known.report(task, dev)

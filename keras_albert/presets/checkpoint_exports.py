@@ -1,14 +1,14 @@
 """Writing a model to files, and in the formats of other libraries."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
 from keras_albert.presets.checkpoint import CheckpointFormat, get_format
 from keras_albert.utils.atomic_files import atomic_directory
-from keras_albert.utils.keras_internals import all_layers
+from keras_albert.utils.keras_internals import IN_USE, all_layers, has_no_value
 
 # The files that any of the formats reads.
 _CHECKPOINT_FILES = (
@@ -221,9 +221,27 @@ class CheckpointExports:
         if tokenizer is None:
             tokenizer = getattr(getattr(self, "preprocessor", None), "tokenizer", None)
         vocabulary = getattr(tokenizer, "proto", None)
+        check_readable(self.variables)  # type: ignore[attr-defined]
         with atomic_directory(directory, refuse_mixing) as temporary:
             chosen.write(self, temporary, vocabulary)
         return Path(directory)
+
+
+def check_readable(variables: Iterable[Any]) -> None:
+    """Raise if values are in use, or if other processes have parts of them (JAX)."""
+    for variable in variables:
+        if has_no_value(variable):
+            raise RuntimeError(IN_USE)
+        if getattr(variable.value, "is_fully_addressable", True):
+            continue
+        try:
+            variable.numpy()
+        except RuntimeError as error:
+            raise ValueError(
+                f"Other processes have parts of {variable.path}, which this one cannot "
+                "save. Choose a `DeviceMesh` whose batch axis has at least one entry "
+                "for each process, such as (2, 2) for 2 processes of 2 devices."
+            ) from error
 
 
 def is_checkpoint_file(name: str) -> bool:

@@ -18,9 +18,9 @@ from keras_albert.presets.checkpoint import (
     open_checkpoint,
     preset_directory,
 )
+from keras_albert.presets.checkpoint_exports import check_readable
 from keras_albert.presets.handles import BUILTIN_PRESETS, local_directory
 from keras_albert.utils.arguments import MissingArgumentError
-from keras_albert.utils.keras_internals import IN_USE, has_no_value
 from keras_albert.utils.reading import read_json, reading, write_json
 
 _REMEDY = "Copy or download it again, or pass the missing arguments."
@@ -120,7 +120,8 @@ class PresetMixin:
             ValueError: If files there conflict with the new ones: another library's
                 checkpoint, or a task if only a backbone is saved; or if the class of
                 the model or of a part is not registered; or if a matrix without
-                LoRA differs from the base's. Nothing is changed then.
+                LoRA differs from the base's; or if other processes have parts of
+                the weights. Nothing is changed then.
 
         Example:
             >>> from keras_albert import AlbertClassifier
@@ -131,8 +132,7 @@ class PresetMixin:
             >>> loaded = AlbertClassifier.from_preset("mine")
         """
         _check_registered(self)
-        if any(map(has_no_value, getattr(self, "variables", ()))):
-            raise RuntimeError(IN_USE)
+        check_readable(getattr(self, "variables", ()))
         saved: Any = self._as_saved()
         difference = None
         if base is not None:

@@ -183,7 +183,11 @@ class ExampleFile:
         self.path = path
         self._seed = zlib.crc32(os.path.basename(path).encode())
         self._facts = facts or {}
-        self._size = os.path.getsize(path)
+        try:
+            self._size = os.path.getsize(path)
+        except FileNotFoundError as error:
+            msg = f"{path} is missing, though metadata.json lists it. {_REMEDY}"
+            raise FileNotFoundError(msg) from error
         self._compare(bytes=self._size)
         if not facts:
             heads = self._heads()

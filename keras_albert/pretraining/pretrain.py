@@ -2,6 +2,7 @@
 
 import math
 from contextlib import nullcontext
+from functools import partial
 from typing import Any
 
 import keras
@@ -69,17 +70,21 @@ def pretrain(config: PretrainingConfig, verbose: Any = "auto") -> dict[str, floa
     """
     with RunFolder.at(config.output) as folder:
         folder.check_unfinished()
-        devices = choose_devices(config.distribution)
         stop = StopSignals()
         with (
+            stop.while_connected(
+                partial(choose_devices, config.distribution)
+            ) as devices,
             # Other processes of the same run do not write.
             folder.locked() if devices.is_chief else nullcontext(),
-            stop if devices.num_processes > 1 else nullcontext(),
         ):
             return _pretrain(config, folder, devices, stop, verbose)
 
 
-_SAME = "Start the same command on all hosts, with copies of the same data."
+_SAME = (
+    "Start the same command on all hosts, with copies of the same data, and an output "
+    "directory that all of them see."
+)
 
 
 def _pretrain(
@@ -93,7 +98,7 @@ def _pretrain(
     folder.check_unfinished()
     devices.check_same({"versions": versions(), "settings": config.to_dict()}, _SAME)
     keras.utils.set_random_seed(config.seed)
-    stages = dataset.read_stages(config)
+    stages = devices.by_all(lambda: dataset.read_stages(config))
     devices.check_same(
         {"prepared data": [stage.data.metadata.to_json() for stage in stages]}, _SAME
     )
@@ -108,6 +113,7 @@ def _pretrain(
     with devices.scope(), stop:
         recorder = PretrainingRecorder(config, folder, devices, stop, identity)
         done = 0 if checkpoint is None else checkpoint.step
+        devices.check_same({"output": done}, _SAME)
         task: Any = None
         for stage in stages:
             if stage.end <= done and stage is not stages[-1]:

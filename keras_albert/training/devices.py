@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from typing import Any, TypeVar
 
 import keras
 import numpy as np
@@ -20,6 +20,8 @@ from keras_albert.tasks.distribution.processes import (
 )
 from keras_albert.tasks.inputs.datasets import map_dataset, without_autotune
 from keras_albert.types import Batch
+
+Result = TypeVar("Result")
 
 
 class OneDevice:
@@ -91,23 +93,23 @@ class OneDevice:
         if self.num_processes > 1:
             self.processes.check_same(facts, remedy)
 
-    def barrier(self) -> None:
-        """Wait for all processes."""
-        self.sum([0.0])
-
     def by_chief(self, work: Callable[[], None]) -> None:
         """Let the first process do something, and raise in all if it fails."""
+        self.by_all(work if self.is_chief else lambda: None)
+
+    def by_all(self, work: Callable[[], Result]) -> Result:
+        """Let each process do something, and raise in all if one fails."""
         failure: Exception | None = None
-        if self.is_chief:
-            try:
-                work()
-            except Exception as error:  # the others would wait
-                failure = error
+        try:
+            result = work()
+        except Exception as error:  # the others would wait
+            failure = error
         (failed,) = self.sum([float(failure is not None)])
         if failure is not None:
             raise failure
         if failed:
-            raise RuntimeError("Process 0 has failed: see its error.")
+            raise RuntimeError("Another process has failed: see its error.")
+        return result
 
 
 # Matrices of a block are split such that no device needs a whole one: the first of two
@@ -125,6 +127,9 @@ class KerasDevices(OneDevice):
 
         is_one_of_many = finds_processes or any(name in os.environ for name in names)
         if is_one_of_many and not jax.distributed.is_initialized():
+            if hasattr(jax.config, "jax_enable_preemption_service"):
+                # It would take SIGTERM away from `StopSignals`.
+                jax.config.update("jax_enable_preemption_service", False)
             keras.distribution.initialize()
 
         devices = keras.distribution.list_devices()

@@ -7,6 +7,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from types import FrameType
 from typing import Any, Self
 
@@ -39,9 +40,11 @@ class StopSignals:
     def __enter__(self) -> Self:
         self._depth += 1
         is_main = threading.current_thread() is threading.main_thread()
-        if is_main and self._depth == 1:
+        if is_main:
             for number in (signal.SIGINT, signal.SIGTERM):
-                self._before[number] = signal.signal(number, self._note)
+                # Also in an inner block: libraries replace handlers.
+                before = signal.signal(number, self._note)
+                self._before.setdefault(number, before)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -51,6 +54,17 @@ class StopSignals:
         for number, handler in self._before.items():
             # `None` means a handler that was not installed from Python.
             signal.signal(number, signal.SIG_DFL if handler is None else handler)
+        self._before.clear()
+
+    @contextmanager
+    def while_connected(self, connect: Callable[[], OneDevice]) -> Iterator[OneDevice]:
+        """Record signals until the devices are known, or to the end if others wait."""
+        with ExitStack() as together:
+            with self:
+                devices = connect()
+                if devices.num_processes > 1:
+                    together.enter_context(self)
+            yield devices
 
     def _note(self, number: int, _frame: FrameType | None) -> None:
         if self.requested and number == signal.SIGINT:

@@ -313,6 +313,9 @@ class RunFolder:
             for plot in plots:
                 shutil.copy(plot, preset)
             (preset / "README.md").write_text(card, encoding="utf-8")
+        if self.address is not None:
+            # The last checkpoint is there, until the model is, too.
+            shutil.rmtree(self.training, ignore_errors=True)
         self.mirror()
 
     def tidy_up(self) -> None:

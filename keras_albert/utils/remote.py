@@ -100,7 +100,9 @@ def download(address: str, target: Path, files: dict[str, Any]) -> None:
         paths = {(f"{root}/{name}" if name else root): target / name for name in files}
         for path in paths.values():
             path.parent.mkdir(parents=True, exist_ok=True)
-        store.get(list(paths), list(map(str, paths.values())))
+        size = sum(described["size"] for described in files.values())
+        with _progress(f"reading {address}", size) as shown:
+            store.get(list(paths), list(map(str, paths.values())), callback=shown)
     for name, described in files.items():
         size = (target / name).stat().st_size
         if size != described["size"]:
@@ -162,20 +164,46 @@ def upload(source: Path, path: _Path, keep: bool = False) -> None:
     ]
     first = [name for name in names if not _turn(name)]
     last = sorted(set(names) - set(first), key=lambda x: (_turn(x), -x.count("/"), x))
-    with _explained(address, "written"):
+    size = sum((source / name).stat().st_size for name in names)
+    with (
+        _explained(address, "written"),
+        _progress(f"writing {address}", size) as shown,
+    ):
         store, root = _open(address)
         begun: list[str] = []
         try:
             for part in filter(None, (first, *([name] for name in last))):
+                here = [str(source / name) for name in part]
                 there = [root if name == "." else f"{root}/{name}" for name in part]
                 begun += there
-                store.put([str(source / name) for name in part], there)
+                store.put(here, there, callback=shown)
         except BaseException:
             # Of a single file, the former one is still there.
-            for file in () if keep or source.is_file() else begun:
+            if not keep and not source.is_file():
                 with suppress(Exception):
-                    store.rm_file(file)
+                    # By few calls, of which each may take seconds.
+                    store.rm(sorted({*begun} & {*store.find(root)}))
             raise
+
+
+@contextmanager
+def _progress(what: str, size: int) -> Iterator[Any]:
+    """Yield a callback of fsspec that shows bytes on a terminal after a second."""
+    from fsspec.callbacks import Callback  # noqa: PLC0415  (an extra)
+    from tqdm import tqdm  # noqa: PLC0415  (seldom needed)
+
+    class Bytes(Callback):
+        """Adds up the bytes of all files; fsspec counts each file as a byte, too."""
+
+        def branched(self, *_: Any, **__: Any) -> Any:
+            return self
+
+        def relative_update(self, inc: int = 1) -> None:
+            bar.update(inc)
+
+    how: Any = {"unit": "B", "unit_scale": True, "leave": False, "delay": 1}
+    with tqdm(desc=what, total=size, disable=None, **how) as bar:
+        yield Bytes()
 
 
 def remove(address: str) -> None:

@@ -11,11 +11,13 @@ from keras_albert_cli.run_command import run_command
 
 def main():
     """Run commands, each as long as those before it end with the status expected."""
+    from keras_albert.commands import finetune
     from keras_albert.training.recorder import TrainingRecorder
     from keras_albert.training.run_folder import TrainingCheckpoint
 
     # Each process drops out other elements than one process would.
     keras.layers.Dropout.call = lambda self, inputs, training=False: inputs
+    connect = finetune.devices_of_processes
     learn = TrainingRecorder.on_train_batch_end
     write = TrainingCheckpoint.write
     stops = []
@@ -28,10 +30,16 @@ def main():
             os.kill(os.getpid(), number)
         learn(self, batch, logs)
 
+    def stop_or_connect():
+        if stops[-1] is not None and not stops[-1][0]:
+            os.kill(os.getpid(), stops[-1][1])
+        return connect()
+
     def write_and_tell(self, path):
         print(f"checkpoint of step {self.step}")
         write(self, path)
 
+    finetune.devices_of_processes = stop_or_connect
     TrainingRecorder.on_train_batch_end = stop_or_learn
     TrainingCheckpoint.write = write_and_tell
     # `torchrun` passes the commands of all processes.

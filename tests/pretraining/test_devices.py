@@ -22,9 +22,7 @@ SPEEDS = ("examples/s", "tokens/s", "seconds")
 # Name, devices per process, processes.
 LAYOUTS = {
     "tensorflow": [("data_parallel", 2, 1), ("data_parallel", 1, 2)],
-    "jax": [
-        *(("data_parallel", 2, 1), ("model_parallel:2", 2, 1), ("data_parallel", 1, 2))
-    ],
+    "jax": [("data_parallel", 2, 1), ("model_parallel:2", 2, 2)],
     "torch": [("data_parallel", 1, 2)],
 }
 

@@ -1,8 +1,11 @@
 """Presets, exports, data and runs in a store: in memory, and a S3 on this machine."""
 
 import importlib.util
+import io
 import json
 import socket
+import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -147,6 +150,30 @@ def test_of_an_upload_that_fails_nothing_is_left(fails_at, memory, monkeypatch):
     with pytest.raises(ConnectionError), atomic_file(f"memory://b/{fails_at}") as file:
         file.write_text("new")
     assert memory.cat(f"/b/{fails_at}") == b"old"
+
+
+def test_a_slow_store_shows_progress(memory, monkeypatch):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    def slow(call):
+        def wait(self, *arguments, callback, **kwargs):
+            time.sleep(0.4)
+            call(self, *arguments, callback=callback, **kwargs)
+            callback.relative_update(10)
+
+        return wait
+
+    for name in ("get_file", "put_file"):
+        monkeypatch.setattr(type(memory), name, slow(getattr(type(memory), name)))
+    shown = Terminal()
+    monkeypatch.setattr(sys, "stderr", shown)
+    write("memory://b/p", "a", "b", "c", "config.json")
+    assert "writing memory://b/p" in shown.getvalue()
+    assert "reading" not in shown.getvalue()
+    assert fetch("memory://b/p").is_dir()
+    assert "reading memory://b/p" in shown.getvalue()
 
 
 def test_of_work_that_fails_nothing_is_written(memory):

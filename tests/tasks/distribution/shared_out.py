@@ -138,7 +138,7 @@ CASES = TASKS | {
     "uneven": (classifier, TEXTS[:UNEVEN], CLASSES[:UNEVEN]),
     "uneven_masks": (masked, TEXTS[:UNEVEN], None),
     # One of two processes has no row of the last batch.
-    "lonely": (classifier, TEXTS[: SIZE + 1], CLASSES[: SIZE + 1]),
+    "lonely": (masked, TEXTS[: SIZE + 1], None),
     "clipped": (classifier, TEXTS, CLASSES, {"optimizer": clipped}),
     # As many of each class would leave almost nothing of the summed gradients.
     "summed": (classifier, TEXTS, [1] * (COUNT - 2) + [0, 0], {"optimizer": summed}),
@@ -204,7 +204,7 @@ def kept(logs):
     )
 
 
-def run(case, scope=contextlib.nullcontext, jit=False):
+def run(case, scope=contextlib.nullcontext, jit=False, preset=None):
     """Make a task in a scope, and train, judge and ask it outside, as users do."""
     make, x, y = case[:3]
     x = x() if callable(x) else x
@@ -224,10 +224,14 @@ def run(case, scope=contextlib.nullcontext, jit=False):
             return {"history": {"loss": as_lists(history["loss"])}}
         scores = task.evaluate(x, y, batch_size=SIZE, verbose=0, return_dict=True)
         outputs = task.predict(x, batch_size=SIZE, verbose=0)
+        weights = as_lists(task.get_weights())
+        if preset is not None:
+            task.save_to_preset(preset)
     return {
         "history": {key: as_lists(value) for key, value in sorted(kept(history))},
         "scores": {key: as_lists(value) for key, value in sorted(kept(scores))},
         "outputs": as_lists(outputs),
+        "weights": weights,
     }
 
 

@@ -29,14 +29,13 @@ def connect(way):
         return int(os.environ["RANK"]), contextlib.nullcontext
     from keras_albert.training.devices import KerasDevices
 
-    if way == "data_parallel":
-        # As in the documentation.
-        keras.distribution.initialize()
-        keras.distribution.set_distribution(keras.distribution.DataParallel())
-    else:
-        devices = KerasDevices(parts=2)
-        devices.distribution.auto_shard_dataset = True
-        keras.distribution.set_distribution(devices.distribution)
+    # As in the documentation.
+    keras.distribution.initialize()
+    distribution = keras.distribution.DataParallel()
+    if way == "model_parallel":
+        distribution = KerasDevices(parts=2).distribution
+        distribution.auto_shard_dataset = True
+    keras.distribution.set_distribution(distribution)
     import jax
 
     return jax.process_index(), contextlib.nullcontext
@@ -92,6 +91,18 @@ def refusals(scope, index):
         yield str(error)
 
 
+def refused_saving(preset):
+    """What is said if no process has all weights."""
+    from keras_albert.training.devices import KerasDevices
+    from tests.tasks.distribution import shared_out
+
+    with KerasDevices(parts=4).scope():
+        try:
+            shared_out.classifier().save_to_preset(preset)
+        except ValueError as error:
+            return str(error)
+
+
 def main():
     path, way, *names = sys.argv[1:]
     index, scope = connect(way)
@@ -99,10 +110,14 @@ def main():
 
     # JAX would compile each operation of an eager step on its own.
     jit = "auto" if BACKEND == "jax" else False
-    found = {
-        name: shared_out.attempt(shared_out.CASES[name], scope, jit) for name in names
-    }
-    if way != "model_parallel":
+    preset = f"{path}.preset" if way == "model_parallel" and not index else None
+    found = {}
+    for name in names:
+        found[name] = shared_out.attempt(shared_out.CASES[name], scope, jit, preset)
+        preset = None
+    if way == "model_parallel":
+        found["refused"] = refused_saving(f"{path}.refused")
+    else:
         found["refusals"] = list(refusals(scope, index))
         found["own part"] = own_part(scope, index)
     with open(path, "w", encoding="utf-8") as file:
