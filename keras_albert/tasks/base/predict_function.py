@@ -82,7 +82,7 @@ class _Compiled:
         self._variables = task.variables
         maker = _MAKERS[keras.config.backend()]
         self.run_batch: Run = maker(task, self._variables)
-        self.programs = _OneTextPrograms()
+        self.programs = OneTextPrograms()
 
     def is_current(self, task: "AlbertTask") -> bool:
         """Return whether the task would compile the same again."""
@@ -95,7 +95,7 @@ class _Compiled:
         return len(known) == len(variables) and all(map(operator.is_, known, variables))
 
 
-class _OneTextPrograms:
+class OneTextPrograms:
     """The lengths for which JAX has compiled a program for one text."""
 
     # A program takes half a second or more, so texts run a longer one meanwhile.
@@ -110,16 +110,18 @@ class _OneTextPrograms:
         self, run: Run, examples: Examples, preprocessor: Any, longest: int
     ) -> int:
         """Return the length of the program to run for the only one of `examples`."""
-        own = int(preprocessor.padded_length(longest))
+        own, first = (
+            int(preprocessor.padded_length(length))
+            for length in (longest, min(_FIRST_LENGTH, preprocessor.max_length))
+        )
+        most = max(first, 2 * own)
         with self._lock:
-            longer = [length for length in self._lengths if length >= own]
+            longer = [length for length in self._lengths if own <= length <= most]
             if not longer:
                 # The caller compiles it. As long as most texts, or the next one would
                 # have to wait as well.
-                first = min(_FIRST_LENGTH, preprocessor.max_length)
-                own = max(own, int(preprocessor.padded_length(first)))
-                self._lengths.add(own)
-                return own
+                self._lengths.add(max(own, first))
+                return max(own, first)
             self._texts[own] += 1
             is_due = own not in longer and self._texts[own] >= _SHORTER_TEXTS
             is_busy = self._compiler is not None and self._compiler.is_alive()

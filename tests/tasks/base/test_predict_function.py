@@ -2,6 +2,7 @@
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import keras
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 from keras_albert import AlbertClassifier
 from keras_albert.tasks.base.outputs import mask_outputs
+from keras_albert.tasks.base.predict_function import OneTextPrograms
 from keras_albert.tasks.inputs.model_input import preprocess_batch
 from tests.one_backend import on_one_backend_except
 from tests.tasks.every_task import CLASSES, cases
@@ -98,6 +100,13 @@ def test_only_the_first_text_waits_for_a_program(make_classifier):
     assert len(calls) == (2 if BACKEND == "jax" else 1)
     assert calls.count(threading.current_thread()) == 1
     np.testing.assert_allclose(found, [found[0]] * 6, atol=1e-6)
+
+
+def test_a_short_text_runs_no_long_program(make_classifier):
+    preprocessor = make_classifier().preprocessor
+    preprocessor.max_sequence_length, preprocessor.length_buckets = 512, (16, 64, 128)
+    choose = partial(OneTextPrograms().choose_length, None, None, preprocessor)
+    assert list(map(choose, [500, 10, 20, 120, 60])) == [512, 64, 64, 128, 64]
 
 
 def test_eight_threads(make_classifier, toy):
