@@ -386,7 +386,7 @@ def fill_masks(
             f"Row {int(np.argmin(examples.written))} of the texts has no {mask}. Write "
             f"{mask} where a token is to be filled in."
         )
-    padded_length = task.preprocessor.padded_length
+    padded_length = task.batch_outputs.padded_length(examples)
     size = 32 if batch_size is None else batch_size
     batches = LengthBatches(examples, padded_length, size)
     answers: list[Any] = [None] * len(examples)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import keras
+import numpy as np
 from keras import ops
 
 from keras_albert.backbone.albert_backbone import VECTORS
@@ -52,6 +53,12 @@ class WarmUpAndDecay(keras.optimizers.schedules.LearningRateSchedule):
         return own_arguments(self, WarmUpAndDecay)
 
 
+def _zeros(shape: tuple[int, ...], dtype: Any) -> Any:
+    import jax  # noqa: PLC0415  (it is the backend)
+
+    return jax.device_put(np.zeros(shape, dtype))
+
+
 # After this many steps bias corrections, 1 - beta ** steps, are exactly 1.
 _MANY_STEPS = 1e9
 
@@ -63,6 +70,18 @@ class AdamW(keras.optimizers.AdamW):
     # Keras' own takes a quarter of a training step of a small model. Numbers and saved
     # state are equal. Source: [Loshchilov & Hutter,
     # 2019](https://arxiv.org/abs/1711.05101).
+
+    def add_variable_from_reference(
+        self, reference_variable: Any, name: Any = None, initializer: Any = "zeros"
+    ) -> Any:
+        """Add a variable; on JAX, Keras would compile a program for each shape."""
+        is_sharded = keras.distribution.distribution() is not None
+        is_jax = keras.config.backend() == "jax"
+        if is_jax and initializer == "zeros" and not is_sharded:
+            initializer = _zeros
+        return super().add_variable_from_reference(
+            reference_variable, name, initializer
+        )
 
     def apply(self, grads: Sequence[Tensor], trainable_variables: Any = None) -> None:
         """Update variables, after summing TensorFlow's several rows of one token."""

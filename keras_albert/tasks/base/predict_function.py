@@ -1,14 +1,19 @@
 """What a task computes with: for a batch of arrays, and with fewer layers."""
 
+import contextlib
 import operator
 import threading
+from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import keras
 import numpy as np
 
 from keras_albert.tasks.distribution.model_state import call_with_values
+from keras_albert.tasks.inputs.batch_padding import num_parts
+from keras_albert.text.packing import Examples
 from keras_albert.utils.arguments import warn_of_depth
 from keras_albert.utils.keras_internals import BACKBONE, share_attributes
 
@@ -16,6 +21,10 @@ if TYPE_CHECKING:
     from keras_albert.tasks.base.task import AlbertTask
 
 Run = Callable[[dict[str, Any]], Any]
+# JAX's first program for single texts has this length, which fits most sentences. So
+# many shorter texts cost about as much as a program of their own, in base size.
+_FIRST_LENGTH = 64
+_SHORTER_TEXTS = 16
 
 
 class BatchOutputs:
@@ -48,6 +57,15 @@ class BatchOutputs:
                 self._compiled = _Compiled(self._task)
             return self._compiled
 
+    def padded_length(self, examples: Examples) -> Callable[[int], int]:
+        """Return the function from the longest row of a batch to the batch's length."""
+        preprocessor: Any = self._task.preprocessor
+        if keras.config.backend() != "jax" or len(examples) != 1 or num_parts() > 1:
+            own_length: Callable[[int], int] = preprocessor.padded_length
+            return own_length
+        programs = self.current_function().programs
+        return partial(programs.choose_length, self, examples, preprocessor)
+
     def cached(self, name: str, make: Callable[[], Any]) -> Any:
         """Return what `make` returns, which is kept until the model has changed."""
         compiled = self.current_function()
@@ -64,6 +82,7 @@ class _Compiled:
         self._variables = task.variables
         maker = _MAKERS[keras.config.backend()]
         self.run_batch: Run = maker(task, self._variables)
+        self.programs = OneTextPrograms()
 
     def is_current(self, task: "AlbertTask") -> bool:
         """Return whether the task would compile the same again."""
@@ -76,9 +95,63 @@ class _Compiled:
         return len(known) == len(variables) and all(map(operator.is_, known, variables))
 
 
+class OneTextPrograms:
+    """The lengths for which JAX has compiled a program for one text."""
+
+    # A program takes half a second or more, so texts run a longer one meanwhile.
+
+    def __init__(self) -> None:
+        self._lengths: set[int] = set()
+        self._texts: Counter[int] = Counter()
+        self._lock = threading.Lock()
+        self._compiler: threading.Thread | None = None
+
+    def choose_length(
+        self, run: Run, examples: Examples, preprocessor: Any, longest: int
+    ) -> int:
+        """Return the length of the program to run for the only one of `examples`."""
+        own, first = (
+            int(preprocessor.padded_length(length))
+            for length in (longest, min(_FIRST_LENGTH, preprocessor.max_length))
+        )
+        most = max(first, 2 * own)
+        with self._lock:
+            longer = [length for length in self._lengths if own <= length <= most]
+            if not longer:
+                # The caller compiles it. As long as most texts, or the next one would
+                # have to wait as well.
+                self._lengths.add(max(own, first))
+                return max(own, first)
+            self._texts[own] += 1
+            is_due = own not in longer and self._texts[own] >= _SHORTER_TEXTS
+            is_busy = self._compiler is not None and self._compiler.is_alive()
+            if is_due and not is_busy:
+                # No daemon: a program that ends waits for it.
+                self._compiler = threading.Thread(
+                    target=self._compile, args=(run, examples, own)
+                )
+                self._compiler.start()
+        return min(longer)
+
+    def _compile(self, run: Run, examples: Examples, length: int) -> None:
+        # `fit` may have taken the weights; a later text tries again.
+        with contextlib.suppress(Exception):
+            run(examples.pack(np.arange(1), length)[0])
+            with self._lock:
+                self._lengths.add(length)
+
+
 def _make_for_tensorflow(task: "AlbertTask", variables: list[Any]) -> Run:
+    import tensorflow as tf  # noqa: PLC0415  (it is the backend)
+
     del variables
     predict = task.predict_function
+    if isinstance(predict, tf.types.experimental.PolymorphicFunction):
+        # For all shapes; otherwise the second one would be traced as well.
+        specs = keras.tree.map_structure(
+            lambda x: tf.TensorSpec(x.shape, x.dtype), task.input
+        )
+        predict.get_concrete_function([(specs,)])
     return lambda inputs: predict([(inputs,)])
 
 

@@ -77,7 +77,10 @@ def make_batches(
     has_part = task.processes is not None and not task.processes.shares_data
     if has_part and mode != "prediction":
         batch_size = _own_batch_size(task, batch_size, len(examples))
-    how = (examples, _width_of(task, x), batch_size, shuffle)
+    width = _width_of(task, x)
+    if mode == "prediction" and may_pack and not holds_ids(task, x):
+        width = task.batch_outputs.padded_length(examples)
+    how = (examples, width, batch_size, shuffle)
     # Small predictions reuse the unpacked program.
     is_small = mode == "prediction" and len(examples) <= batch_size
     if shape is None or is_small:

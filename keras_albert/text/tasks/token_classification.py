@@ -97,12 +97,14 @@ def character_kinds() -> dict[str, str]:
     """Return the kinds of characters in words, as character classes of `re`."""
     # "mark" belongs to the previous character, "unspaced" is a word, "letter" includes
     # digits, two "flag"s are one symbol; the rest is "sign".
-    # Computed, because Python's `re` has no class of marks.
-    marks = "".join(
-        re.escape(chr(code))
-        for code in range(0x110000)
+    # Computed, because Python's `re` has no class of marks. Other planes have none.
+    codes = [
+        code
+        for code in (*range(0x20000), *range(0xE0000, 0xE1000))
         if unicodedata.category(chr(code)) in ("Mn", "Mc", "Me", "Cf")
-    )
+    ]
+    cuts = np.split(codes, np.flatnonzero(np.diff(codes) > 1) + 1)
+    marks = "".join(rf"\U{run[0]:08x}-\U{run[-1]:08x}" for run in cuts)
     return {
         "mark": f"{marks}\U0001f3fb-\U0001f3ff",  # and skin-tone modifiers
         "unspaced": UNSPACED,

@@ -53,7 +53,7 @@ from keras_albert.types import FloatArray, IntArray
 from keras_albert.utils.reading import reading
 
 # Fewer are tokenized without threads.
-_FEW_ROWS = 8
+_FEW_ROWS = 32
 _FEW_CHARACTERS = 4096
 
 # SentencePiece's symbol for a space.

@@ -1,6 +1,8 @@
 """One batch: no data set, no retracing, several threads, the weights of the moment."""
 
+import threading
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import keras
 import numpy as np
@@ -8,6 +10,7 @@ import pytest
 
 from keras_albert import AlbertClassifier
 from keras_albert.tasks.base.outputs import mask_outputs
+from keras_albert.tasks.base.predict_function import OneTextPrograms
 from keras_albert.tasks.inputs.model_input import preprocess_batch
 from tests.one_backend import on_one_backend_except
 from tests.tasks.every_task import CLASSES, cases
@@ -17,7 +20,7 @@ pytestmark = on_one_backend_except(
     "test_outputs_are_those_of_keras[classifier]",
     "test_outputs_are_those_of_keras[pairs]",
     "test_outputs_are_those_of_keras[pretrainer]",
-    "test_another_length_is_not_traced_again",
+    "test_only_the_first_text_waits_for_a_program",
     "test_eight_threads",
     "test_predictions_follow_the_weights",
     "test_callbacks[classifier]",
@@ -29,12 +32,12 @@ TEXTS = [" ".join(["rain"] * count) for count in range(1, 11)]
 
 
 def count_steps(task):
-    """Count calls of `predict_step`: the traces on TensorFlow and JAX."""
+    """Return the threads that call `predict_step`: traces on TensorFlow and JAX."""
     calls = []
     step = task.predict_step
 
     def counted(*arguments):
-        calls.append(1)
+        calls.append(threading.current_thread())
         return step(*arguments)
 
     task.predict_step = counted
@@ -85,17 +88,25 @@ def test_pytorchs_functions_equal_kerass(make_classifier):
 
 
 @pytest.mark.skipif(BACKEND == "torch", reason="PyTorch traces nothing")
-def test_another_length_is_not_traced_again(make_classifier):
+def test_only_the_first_text_waits_for_a_program(make_classifier):
     classifier = make_classifier()
     calls = count_steps(classifier)
-    for text in TEXTS:
-        classifier.classify(text)
-    # TensorFlow: the first length, then all. JAX: two buckets.
-    assert len(calls) <= 3
-    traced = len(calls)
-    for text in TEXTS[::-1] * 3:
-        classifier.classify(text)
-    assert len(calls) == traced
+    found = []
+    for _ in range(6):
+        found.append([classifier.classify(text)["score"] for text in TEXTS])
+        for thread in set(calls) - {threading.current_thread()}:
+            thread.join()
+    # JAX has two lengths, and compiles the shorter one in another thread.
+    assert len(calls) == (2 if BACKEND == "jax" else 1)
+    assert calls.count(threading.current_thread()) == 1
+    np.testing.assert_allclose(found, [found[0]] * 6, atol=1e-6)
+
+
+def test_a_short_text_runs_no_long_program(make_classifier):
+    preprocessor = make_classifier().preprocessor
+    preprocessor.max_sequence_length, preprocessor.length_buckets = 512, (16, 64, 128)
+    choose = partial(OneTextPrograms().choose_length, None, None, preprocessor)
+    assert list(map(choose, [500, 10, 20, 120, 60])) == [512, 64, 64, 128, 64]
 
 
 def test_eight_threads(make_classifier, toy):
