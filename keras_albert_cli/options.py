@@ -117,7 +117,8 @@ task TASK (task): listed below
 --output (path required): a new directory
 [training]
 --method (linear|finetune): with a preset, linear solves a head for classification or
-  regression on vectors of the frozen encoder, in seconds; by default finetune
+  regression on vectors of the frozen encoder, in seconds; by default linear for at most
+  500 labels without options of training, else finetune
 --recipe (recipe): with a preset: use the hyperparameters of the paper for this task
 --epochs (count): by default 3 or the recipe's
 --batch-size (batch_size): by default 32 or the recipe's
@@ -348,6 +349,10 @@ def _check_compress(chosen: Mapping[str, Any]) -> None:
     _check_unfinished(chosen)
 
 
+# Options of `finetune` that a linear head has no use for.
+OF_STEPS = ("recipe", "epochs", "learning_rate", "lora", "exits")
+
+
 def _check_finetune(chosen: Mapping[str, Any]) -> None:
     if chosen["recipe"] is not None and chosen["preset"] is None:
         raise ValueError("A recipe is for pretrained weights: pass --preset as well.")
@@ -355,15 +360,17 @@ def _check_finetune(chosen: Mapping[str, Any]) -> None:
         raise ValueError("LoRA is for pretrained weights: pass --preset as well.")
     is_linear = chosen["method"] == "linear"
     if chosen["difference"] and chosen["lora"] is None and not is_linear:
-        raise ValueError("Without --lora, all weights differ: leave out --difference.")
+        raise ValueError(
+            "Without --lora or --method linear, all weights differ: leave out "
+            "--difference."
+        )
     is_classifier = chosen["task"] in ("classification", "regression")
     if is_linear and (chosen["preset"] is None or not is_classifier):
         raise ValueError(
             "A linear head is solved for classification and regression, on the vectors "
             "of a preset. Pass --preset, or leave out --method."
         )
-    steps = ("recipe", "epochs", "learning_rate", "lora", "exits")
-    if is_linear and (given := [name for name in steps if chosen[name]]):
+    if is_linear and (given := [name for name in OF_STEPS if chosen[name]]):
         names = ", ".join(f"--{name.replace('_', '-')}" for name in given)
         raise ValueError(f"A linear head is solved, without steps. Leave out {names}.")
     if chosen["exits"] and not is_classifier:

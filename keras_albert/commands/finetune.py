@@ -24,7 +24,9 @@ from keras_albert.commands.report import (
 )
 from keras_albert.layers.transformer_block import DENSE_LAYERS
 from keras_albert.presets.base_preset import open_whole
+from keras_albert.tasks import AlbertClassifier
 from keras_albert.tasks.base.task import AlbertTask
+from keras_albert.tasks.classification.linear import why_not_by_itself
 from keras_albert.tasks.inputs.batch_padding import take_rows
 from keras_albert.tasks.inputs.model_input import as_dataset, make_batches
 from keras_albert.tasks.inputs.tables import RawData
@@ -43,6 +45,7 @@ from keras_albert.training.run_folder import (
 )
 from keras_albert.types import Batch
 from keras_albert.utils.environment import check_packages, versions
+from keras_albert_cli.options import OF_STEPS
 
 # The model without a preset; trains in minutes on a CPU.
 SMALL: dict[str, Any] = {
@@ -198,12 +201,29 @@ def train_task(
     return recorder
 
 
+def is_linear(
+    task: Any, train: Dataset, arguments: argparse.Namespace, console: Console
+) -> bool:
+    """Return whether to solve the head: as asked for, or by the rule of `fit`."""
+    if arguments.method is not None:
+        return bool(arguments.method == "linear")
+    settings = vars(arguments)
+    is_open = not any(settings[name] for name in ("batch_size", *OF_STEPS))
+    if not (is_open and isinstance(task, AlbertClassifier)):
+        return False
+    why = why_not_by_itself(task, train.x, task.encode_targets(train.y))
+    if why is not None:
+        console.print(f"method='finetune', since {why}", highlight=False)
+    return why is None
+
+
 def solve_task(
     task: Any, train: Dataset, dev: Dataset, arguments: argparse.Namespace
 ) -> Row:
     """Solve the head, and return the only row of the curve."""
     size = arguments.batch_size
-    history = task.fit(train.x, train.y, size, method="linear")
+    # Without a method it chooses the head as well, and says why.
+    history = task.fit(train.x, train.y, size, method=arguments.method)
     found = task.evaluate(dev.x, dev.y, size, verbose=0, return_dict=True)
     row = {name: values[0] for name, values in history.history.items()}
     return {"epoch": 0} | row | {f"val_{name}": x for name, x in found.items()}
@@ -267,9 +287,15 @@ def _run(
         is_finished = folder.preset.exists()
         # The first process writes once all have looked.
         devices.barrier()
-        if not is_finished and arguments.method == "linear":
+        solves = (
+            not is_finished
+            and checkpoint is None
+            and is_linear(task, train, arguments, console)
+        )
+        if solves:
             rows = [solve_task(task, train, dev, arguments)]
             report = known.report(task, dev)
+            arguments.method = "linear"  # For the report.
         elif not is_finished:
             recorder = train_task(
                 known,
