@@ -199,7 +199,7 @@ def test_a_linear_head(run, file, tmp_path, capsys):
     assert "method='linear', since there are at most 500 la" in capsys.readouterr().out
     report = json.loads((tmp_path / "chosen" / "report.json").read_text())
     assert report["settings"]["method"] == "linear"
-    few = training_file(file)
+    few = tmp_path / "few.tsv"
     few.write_text("text\tlabel\na fine film\tgood\na dull mess\tbad\n")
     run(*begin("one", train=few, max_length=8))
     found = " ".join(capsys.readouterr().out.split())

@@ -102,7 +102,7 @@ REFUSED = {
     f"{FINETUNE} --recipe rte": "A recipe is for pretrained weights: pass --preset",
     f"{FINETUNE} --lora 4": "LoRA is for pretrained weights: pass --preset",
     f"{FINETUNE} --method linear": "A linear head is solved for classification",
-    f"{FINETUNE} --difference": "Without --lora, all weights differ",
+    f"{FINETUNE} --difference": "Without --lora or --method linear, all",
 }
 
 
