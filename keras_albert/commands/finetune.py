@@ -13,6 +13,7 @@ from rich.console import Console
 from keras_albert.backbone import AlbertBackbone
 from keras_albert.commands import tasks
 from keras_albert.commands.datasets import Dataset, check_files, on_one_scale
+from keras_albert.commands.evaluate import word_reasons, worst_rows
 from keras_albert.commands.report import (
     Report,
     draw,
@@ -234,8 +235,11 @@ _SAME_FILES = (
     "all of them see."
 )
 
-# The locations of files and the card do not affect the result.
-_NOT_COMPARED = ("output", "train", "dev", *ON_CARD)
+# The locations of files, the card and explanations do not affect the result.
+_NOT_COMPARED = ("output", "train", "dev", "explain", *ON_CARD)
+
+# How many answers `--explain` explains, those that are most certain and wrong.
+_NUM_ERRORS = 5
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -276,6 +280,7 @@ def _run(
     keras.utils.set_random_seed(arguments.seed)
     with devices.scope():
         task = build_task(known, train, arguments)
+        explain = word_reasons(task) if arguments.explain else None
         # Backends differ in the last bits of results.
         identity = _given(arguments) | {
             "vocabulary": digest(task.preprocessor.tokenizer.proto),
@@ -294,7 +299,7 @@ def _run(
         )
         if solves:
             rows = [solve_task(task, train, dev, arguments)]
-            report = known.report(task, dev)
+            evaluation = known.evaluate_tuned(task, dev)
             arguments.method = "linear"  # For the report.
         elif not is_finished:
             recorder = train_task(
@@ -311,7 +316,7 @@ def _run(
                 stop,
             )
             recorder.load_best(task)
-            report, rows = known.report(task, dev), recorder.rows
+            evaluation, rows = known.evaluate_tuned(task, dev), recorder.rows
 
     def write() -> None:
         if is_finished:
@@ -319,8 +324,13 @@ def _run(
             folder.tidy_up()
             console.print(f"model: {folder.shown(folder.preset)}", soft_wrap=True)
         else:
-            plots = _finish(arguments, folder, task, report, rows)
-            show_report(console, report)
+            errors: list[str] = []
+            if explain is not None and evaluation.rows is not None:
+                errors = [*worst_rows(dev, evaluation.rows, _NUM_ERRORS, explain)]
+            plots = _finish(arguments, folder, task, evaluation.report, rows, errors)
+            show_report(console, evaluation.report)
+            for error in errors:
+                console.print(error, highlight=False, soft_wrap=True)
             print_results(folder, plots)
 
     devices.by_chief(write)
@@ -332,10 +342,13 @@ def _finish(
     task: AlbertTask,
     report: Report,
     rows: list[Row],
+    errors: list[str],
 ) -> list[Path]:
     """Write the results, in one process, and return the plots."""
     settings = {name: x for name, x in vars(arguments).items() if name != "output"}
     contents = report.to_dict() | {"epochs": rows, "settings": settings}
+    if errors:
+        contents["errors"] = errors
     plots = draw(folder.path, report, rows)
     base = arguments.preset if arguments.difference else None
     save = partial(task.save_to_preset, base=base)

@@ -201,10 +201,16 @@ def test_a_linear_head(run, file, tmp_path, capsys):
     assert report["settings"]["method"] == "linear"
     few = tmp_path / "few.tsv"
     few.write_text("text\tlabel\na fine film\tgood\na dull mess\tbad\n")
-    run(*begin("one", train=few, max_length=8))
+    # One of two labels of a text is an error.
+    both = tmp_path / "both.tsv"
+    both.write_text("text\tlabel\na fine film\tgood\na fine film\tbad\n")
+    run(*begin("one", train=few, dev=both, max_length=8), "--explain")
     found = " ".join(capsys.readouterr().out.split())
     assert "method='finetune', since 1 of 2 texts have the label 'bad'" in found
     assert len((tmp_path / "one" / "curve.csv").read_text().splitlines()) == 4
+    (error,) = json.loads((tmp_path / "one" / "report.json").read_text())["errors"]
+    assert "both.tsv, line " in error
+    assert error.splitlines()[-1].startswith("  because of '")
 
     given = begin("linear", method="linear")
     run(*given, "--difference")
