@@ -351,10 +351,6 @@ def _check_compress(chosen: Mapping[str, Any]) -> None:
     _check_unfinished(chosen)
 
 
-# Options of `finetune` that a linear head has no use for.
-OF_STEPS = ("recipe", "epochs", "learning_rate", "lora", "exits")
-
-
 def _check_finetune(chosen: Mapping[str, Any]) -> None:
     if chosen["recipe"] is not None and chosen["preset"] is None:
         raise ValueError("A recipe is for pretrained weights: pass --preset as well.")
@@ -372,7 +368,8 @@ def _check_finetune(chosen: Mapping[str, Any]) -> None:
             "A linear head is solved for classification and regression, on the vectors "
             "of a preset. Pass --preset, or leave out --method."
         )
-    if is_linear and (given := [name for name in OF_STEPS if chosen[name]]):
+    steps = ("recipe", "epochs", "learning_rate", "lora", "exits")
+    if is_linear and (given := [name for name in steps if chosen[name]]):
         names = ", ".join(f"--{name.replace('_', '-')}" for name in given)
         raise ValueError(f"A linear head is solved, without steps. Leave out {names}.")
     if chosen["exits"] and not is_classifier:

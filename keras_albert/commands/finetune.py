@@ -46,7 +46,6 @@ from keras_albert.training.run_folder import (
 )
 from keras_albert.types import Batch
 from keras_albert.utils.environment import check_packages, versions
-from keras_albert_cli.options import OF_STEPS
 
 # The model without a preset; trains in minutes on a CPU.
 SMALL: dict[str, Any] = {
@@ -202,6 +201,10 @@ def train_task(
     return recorder
 
 
+# Options of training, with which all weights are trained unless a method is named.
+_OF_STEPS = ("batch_size", "recipe", "epochs", "learning_rate", "lora", "exits")
+
+
 def is_linear(
     task: Any, train: Dataset, arguments: argparse.Namespace, console: Console
 ) -> bool:
@@ -209,7 +212,7 @@ def is_linear(
     if arguments.method is not None:
         return bool(arguments.method == "linear")
     settings = vars(arguments)
-    is_open = not any(settings[name] for name in ("batch_size", *OF_STEPS))
+    is_open = not any(settings[name] for name in _OF_STEPS)
     if not (is_open and isinstance(task, AlbertClassifier)):
         return False
     why = why_not_by_itself(task, train.x, task.encode_targets(train.y))

@@ -280,16 +280,11 @@ def scan_layers(
         # A trip count known at trace time becomes a scan, which has a gradient.
         kept = step if remat else _keep_products(step)
         return ops.fori_loop(first, first + count, kept, x)
-    import tensorflow as tf  # noqa: PLC0415  (it is the backend)
-
-    # XLA sizes the stack of the backward pass by the maximum. Layers that overlap fail
-    # with AlreadyExistsError: TensorFlow's sums of three tensors have one buffer for
-    # all of them ([#33713](https://github.com/tensorflow/tensorflow/issues/33713)).
-    _, x = tf.while_loop(
+    # TensorFlow: XLA sizes the stack of the backward pass by the maximum.
+    _, x = ops.while_loop(
         lambda layer, _: layer < first + count,
         lambda layer, x: (layer + 1, step(layer, x)),
         (ops.convert_to_tensor(first, dtype="int32"), x),
-        parallel_iterations=1,
         maximum_iterations=count,
     )
     return x
