@@ -9,8 +9,8 @@ Each part needs its package, and is left out without it:
   of three data sets into calibration and test; coverage and mean size.
 - captum: integrated gradients of the same PyTorch model (`KERAS_BACKEND=torch`).
 - faiss: the same rows as an exact search of faiss, and the recall of `build_index`.
-- sentence-transformers: the vectors of `--minilm` with logistic regression,
-  compared with `fit(method="linear")`, on `--labels` labels and 10 draws.
+- sentence-transformers, model2vec: the vectors of `--minilm`, and of its tokens, with
+  logistic regression, compared with `fit(method="linear")`, on 10 draws of `--labels`.
 
 `doubtful_labels.py` compares with cleanlab.
 """
@@ -155,13 +155,24 @@ def compare_search(texts, queries):
     )
 
 
-def compare_heads(name, train, held_out, minilm, counts):
-    from sentence_transformers import SentenceTransformer
+def vectors_of(minilm):
+    """Yield the names of packages, and their functions from texts to vectors."""
+    if importlib.util.find_spec("sentence_transformers"):
+        from sentence_transformers import SentenceTransformer
+
+        yield "sentence-transformers", SentenceTransformer(str(minilm)).encode
+    if importlib.util.find_spec("model2vec"):
+        from model2vec.distill import distill
+
+        # A vector for each token, made of the model's.
+        yield "model2vec", distill(str(minilm)).encode
+
+
+def compare_heads(name, train, held_out, encoders, counts):
     from sklearn.linear_model import LogisticRegression
 
-    model = SentenceTransformer(str(minilm))
     names = tuple(sorted(set(train[1])))
-    theirs_held_out = model.encode(held_out[0])
+    encoded = {package: encode(held_out[0]) for package, encode in encoders.items()}
     for count in counts:
         found = []
         for seed in range(DRAWS):
@@ -170,15 +181,14 @@ def compare_heads(name, train, held_out, minilm, counts):
             classifier = AlbertClassifier.from_preset(PRESET, labels=names)
             logits = linear_logits(classifier, few, held_out[0])
             y = np.asarray(classifier.encode_targets(held_out[1]))
-            head = LogisticRegression(max_iter=1000).fit(model.encode(few[0]), few[1])
-            theirs = head.score(theirs_held_out, held_out[1])
-            found.append(((logits.argmax(1) == y).mean(), theirs))
-        (a, b), (c, d) = np.mean(found, axis=0), np.std(found, axis=0)
-        print(
-            f"{name}, {count} labels, {DRAWS} draws: linear {a:.1%} ± {c:.1%}; "
-            f"sentence-transformers with logistic regression {b:.1%} ± {d:.1%}",
-            flush=True,
-        )
+            scores = [(logits.argmax(1) == y).mean()]
+            for package, encode in encoders.items():
+                head = LogisticRegression(max_iter=1000).fit(encode(few[0]), few[1])
+                scores.append(head.score(encoded[package], held_out[1]))
+            found.append(scores)
+        sides = zip(["linear", *encoders], zip(*found, strict=True), strict=True)
+        shown = [f"{who} {np.mean(x):.1%} ± {np.std(x):.1%}" for who, x in sides]
+        print(f"{name}, {count} labels, {DRAWS} draws: {', '.join(shown)}", flush=True)
 
 
 def main() -> None:
@@ -194,8 +204,9 @@ def main() -> None:
     keras.utils.set_random_seed(0)
     has = {
         name: importlib.util.find_spec(name) is not None
-        for name in ("mapie", "captum", "faiss", "sentence_transformers")
+        for name in ("mapie", "captum", "faiss")
     }
+    encoders = {} if arguments.minilm is None else dict(vectors_of(arguments.minilm))
     sets = list(data_sets(arguments, arguments.rows))
     if has["captum"] and keras.config.backend() == "torch":
         compare_parts(sets[-1][2][0][:5] + sets[0][2][0][:5], 64)
@@ -210,8 +221,8 @@ def main() -> None:
             logits = linear_logits(classifier, few, held_out[0])
             y = np.asarray(classifier.encode_targets(held_out[1]))
             compare_sets(name, logits.astype("float64"), y, 0.1)
-        if has["sentence_transformers"] and arguments.minilm is not None:
-            compare_heads(name, train, held_out, arguments.minilm, arguments.labels)
+        if encoders:
+            compare_heads(name, train, held_out, encoders, arguments.labels)
 
 
 if __name__ == "__main__":

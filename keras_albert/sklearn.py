@@ -8,12 +8,15 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import type_of_target
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from keras_albert.tasks import AlbertClassifier
 from keras_albert.types import Texts
 
 __all__ = ["AlbertClassifierEstimator"]
+
+# How labels of no value are written.
+_MISSING = ("None", "nan", "NaT", "<NA>")
 
 
 class AlbertClassifierEstimator(ClassifierMixin, BaseEstimator):
@@ -92,8 +95,8 @@ class AlbertClassifierEstimator(ClassifierMixin, BaseEstimator):
             The estimator.
 
         Raises:
-            ValueError: If there are fewer than two classes, or several for a text; see
-                `AlbertClassifier.fit`.
+            ValueError: If there are fewer than two classes, or several for a text or
+                none; see `AlbertClassifier.fit`.
 
         Example:
             >>> from keras_albert.sklearn import AlbertClassifierEstimator
@@ -102,14 +105,19 @@ class AlbertClassifierEstimator(ClassifierMixin, BaseEstimator):
             >>> estimator.fit(texts, [1, 1, 0, 0]).classes_
             array([0, 1])
         """
+        for row, each in enumerate(y):
+            if not isinstance(each, str) and str(each) in _MISSING:
+                msg = f"Row {row} has the label {each!r}. Drop the row or correct it."
+                raise ValueError(msg)
         if (kind := type_of_target(y)) not in ("binary", "multiclass"):
             raise ValueError(
                 f"`y` is one class for each text. Received: {kind} targets. For "
                 "scores, or several labels of a text, use `AlbertClassifier`."
             )
-        classes, numbers = np.unique(np.asarray(y), return_inverse=True)
+        classes, numbers = np.unique(column_or_1d(y, warn=True), return_inverse=True)
         if len(classes) < 2:
-            msg = f"There is only 1 class, {classes[0]!r}: there is nothing to learn."
+            (name,) = classes.tolist()
+            msg = f"There is only 1 class, {name!r}: there is nothing to learn."
             raise ValueError(msg)
         if self.random_state is not None:
             keras.utils.set_random_seed(self.random_state)

@@ -117,7 +117,8 @@ task TASK (task): listed below
 --output (path required): a new directory
 [training]
 --method (linear|finetune): with a preset, linear solves a head for classification or
-  regression on vectors of the frozen encoder, in seconds; by default finetune
+  regression on vectors of the frozen encoder, in seconds; by default linear for at most
+  500 labels without options of training, else finetune
 --recipe (recipe): with a preset: use the hyperparameters of the paper for this task
 --epochs (count): by default 3 or the recipe's
 --batch-size (batch_size): by default 32 or the recipe's
@@ -130,6 +131,8 @@ task TASK (task): listed below
   which is then needed to load the result; by default all weights
 --exits (switch): classification, regression: train a head after each layer, so that
   texts can leave early
+--explain (switch): classification, regression: also show the five largest errors, with
+  the words that these answers depend on
 [data]
 --max-length (tokens): tokens per row; by default 128
 --limit (count): maximum number of examples per file
@@ -355,7 +358,10 @@ def _check_finetune(chosen: Mapping[str, Any]) -> None:
         raise ValueError("LoRA is for pretrained weights: pass --preset as well.")
     is_linear = chosen["method"] == "linear"
     if chosen["difference"] and chosen["lora"] is None and not is_linear:
-        raise ValueError("Without --lora, all weights differ: leave out --difference.")
+        raise ValueError(
+            "Without --lora or --method linear, all weights differ: leave out "
+            "--difference."
+        )
     is_classifier = chosen["task"] in ("classification", "regression")
     if is_linear and (chosen["preset"] is None or not is_classifier):
         raise ValueError(
@@ -370,6 +376,11 @@ def _check_finetune(chosen: Mapping[str, Any]) -> None:
         raise ValueError(
             f"A model for {chosen['task']} has no exits; those for classification and "
             "regression have. Leave out --exits."
+        )
+    if chosen["explain"] and not is_classifier:
+        raise ValueError(
+            f"Answers of {chosen['task']} are not explained; those of classification "
+            "and regression are. Leave out --explain."
         )
     # Cleaning up can be resumed while it exists.
     if not (chosen["output"] / "training" / "last.safetensors").is_file():

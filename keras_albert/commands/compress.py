@@ -92,7 +92,7 @@ def _run(arguments: argparse.Namespace, folder: RunFolder) -> None:
         for each in (train, dev):
             console.print(each.description, highlight=False)
         data = {"x": train.x, "y": train.y, "validation_data": (dev.x, dev.y)}
-        score = lambda model: kind.report(model, dev).scores  # noqa: E731
+        score = lambda model: kind.evaluate_tuned(model, dev).report.scores  # noqa: E731
     rows: list[Row] = []
     measured = {
         "original": measure(teacher, score),

@@ -53,7 +53,7 @@ def run_evaluate(arguments: argparse.Namespace) -> None:
     known = known_task(task)
     (data,) = on_one_scale([known.read(arguments.file, arguments)])
     groups = _groups(data, arguments.slice)
-    explain = _reasons(task) if arguments.explain else lambda row, answer: ""
+    explain = word_reasons(task) if arguments.explain else lambda row, answer: ""
     console = plain_console()
     console.print(data.description, highlight=False)
     evaluation = known.evaluate(task, data)
@@ -63,7 +63,7 @@ def run_evaluate(arguments: argparse.Namespace) -> None:
     if evaluation.rows is not None:
         for name, rows in contents["groups"].items():
             console.print(_table_of_groups(name, rows))
-        for line in _worst(data, evaluation.rows, arguments.worst, explain):
+        for line in worst_rows(data, evaluation.rows, arguments.worst, explain):
             console.print(line, highlight=False, soft_wrap=True)
     if arguments.output is not None:
         settings = {k: v for k, v in vars(arguments).items() if k != "output"}
@@ -183,7 +183,7 @@ def _table_of_groups(name: str, rows: Sequence[dict[str, Any]]) -> Table:
     return table
 
 
-def _reasons(task: Any) -> Callable[[tuple[Any, ...], Any], str]:
+def word_reasons(task: Any) -> Callable[[tuple[Any, ...], Any], str]:
     """Return a function that names the words that an answer depends on most."""
     if not isinstance(task, AlbertClassifier) or task.is_multi_label:
         raise ValueError(
@@ -200,7 +200,7 @@ def _reasons(task: Any) -> Callable[[tuple[Any, ...], Any], str]:
     return reasons
 
 
-def _worst(
+def worst_rows(
     data: Dataset, rows: EvaluatedRows, count: int, explain: Callable[..., str]
 ) -> Iterator[str]:
     """Describe the wrong answers with the largest errors."""

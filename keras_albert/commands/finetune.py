@@ -12,6 +12,7 @@ from rich.console import Console
 from keras_albert.backbone import AlbertBackbone
 from keras_albert.commands import tasks
 from keras_albert.commands.datasets import Dataset, check_files, on_one_scale
+from keras_albert.commands.evaluate import word_reasons, worst_rows
 from keras_albert.commands.report import (
     Report,
     draw,
@@ -23,7 +24,9 @@ from keras_albert.commands.report import (
 )
 from keras_albert.layers.transformer_block import DENSE_LAYERS
 from keras_albert.presets.base_preset import open_whole
+from keras_albert.tasks import AlbertClassifier
 from keras_albert.tasks.base.task import AlbertTask
+from keras_albert.tasks.classification.linear import why_not_by_itself
 from keras_albert.tasks.inputs.batch_padding import take_rows
 from keras_albert.tasks.inputs.model_input import as_dataset, make_batches
 from keras_albert.tasks.inputs.tables import RawData
@@ -197,12 +200,33 @@ def train_task(
     return recorder
 
 
+# Options of training, with which all weights are trained unless a method is named.
+_OF_STEPS = ("batch_size", "recipe", "epochs", "learning_rate", "lora", "exits")
+
+
+def is_linear(
+    task: Any, train: Dataset, arguments: argparse.Namespace, console: Console
+) -> bool:
+    """Return whether to solve the head: as asked for, or by the rule of `fit`."""
+    if arguments.method is not None:
+        return bool(arguments.method == "linear")
+    settings = vars(arguments)
+    is_open = not any(settings[name] for name in _OF_STEPS)
+    if not (is_open and isinstance(task, AlbertClassifier)):
+        return False
+    why = why_not_by_itself(task, train.x, task.encode_targets(train.y))
+    if why is not None:
+        console.print(f"method='finetune', since {why}", highlight=False)
+    return why is None
+
+
 def solve_task(
     task: Any, train: Dataset, dev: Dataset, arguments: argparse.Namespace
 ) -> Row:
     """Solve the head, and return the only row of the curve."""
     size = arguments.batch_size
-    history = task.fit(train.x, train.y, size, method="linear")
+    # Without a method it chooses the head as well, and says why.
+    history = task.fit(train.x, train.y, size, method=arguments.method)
     found = task.evaluate(dev.x, dev.y, size, verbose=0, return_dict=True)
     row = {name: values[0] for name, values in history.history.items()}
     return {"epoch": 0} | row | {f"val_{name}": x for name, x in found.items()}
@@ -213,8 +237,11 @@ _SAME_FILES = (
     "all of them see."
 )
 
-# The locations of files and the card do not affect the result.
-_NOT_COMPARED = ("output", "train", "dev", *ON_CARD)
+# The locations of files, the card and explanations do not affect the result.
+_NOT_COMPARED = ("output", "train", "dev", "explain", *ON_CARD)
+
+# How many answers `--explain` explains, those that are most certain and wrong.
+_NUM_ERRORS = 5
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -253,6 +280,7 @@ def _run(
     keras.utils.set_random_seed(arguments.seed)
     with devices.scope():
         task = devices.by_all(lambda: build_task(known, train, arguments))
+        explain = word_reasons(task) if arguments.explain else None
         # Backends differ in the last bits of results.
         identity = _given(arguments) | {
             "vocabulary": digest(task.preprocessor.tokenizer.proto),
@@ -265,9 +293,15 @@ def _run(
         # The first process writes once all have looked.
         step = None if checkpoint is None else checkpoint.step
         devices.check_same({"output": [step, is_finished]}, _SAME_FILES)
-        if not is_finished and arguments.method == "linear":
+        solves = (
+            not is_finished
+            and checkpoint is None
+            and is_linear(task, train, arguments, console)
+        )
+        if solves:
             rows = [solve_task(task, train, dev, arguments)]
-            report = known.report(task, dev)
+            evaluation = known.evaluate_tuned(task, dev)
+            arguments.method = "linear"  # For the report.
         elif not is_finished:
             recorder = train_task(
                 known,
@@ -283,7 +317,7 @@ def _run(
                 stop,
             )
             recorder.load_best(task)
-            report, rows = known.report(task, dev), recorder.rows
+            evaluation, rows = known.evaluate_tuned(task, dev), recorder.rows
 
     def write() -> None:
         if is_finished:
@@ -291,8 +325,13 @@ def _run(
             folder.tidy_up()
             console.print(f"model: {folder.shown(folder.preset)}", soft_wrap=True)
         else:
-            plots = _finish(arguments, folder, task, report, rows)
-            show_report(console, report)
+            errors: list[str] = []
+            if explain is not None and evaluation.rows is not None:
+                errors = [*worst_rows(dev, evaluation.rows, _NUM_ERRORS, explain)]
+            plots = _finish(arguments, folder, task, evaluation.report, rows, errors)
+            show_report(console, evaluation.report)
+            for error in errors:
+                console.print(error, highlight=False, soft_wrap=True)
             print_results(folder, plots)
 
     devices.by_chief(write)
@@ -304,10 +343,13 @@ def _finish(
     task: AlbertTask,
     report: Report,
     rows: list[Row],
+    errors: list[str],
 ) -> list[Path]:
     """Write the results, in one process, and return the plots."""
     settings = {name: x for name, x in vars(arguments).items() if name != "output"}
     contents = report.to_dict() | {"epochs": rows, "settings": settings}
+    if errors:
+        contents["errors"] = errors
     plots = draw(folder.path, report, rows)
     base = arguments.preset if arguments.difference else None
     save = partial(task.save_to_preset, base=base)

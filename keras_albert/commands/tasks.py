@@ -11,7 +11,6 @@ from keras_albert import tasks
 from keras_albert.commands import datasets, metrics
 from keras_albert.commands.answer_file import Answer
 from keras_albert.commands.datasets import Dataset
-from keras_albert.commands.report import Report
 from keras_albert.tasks.base.task import AlbertTask
 from keras_albert.tasks.table import TASKS as ROWS
 from keras_albert.tasks.table import Finetuning, TaskRow
@@ -47,11 +46,11 @@ class CommandTask:
         run = getattr(metrics, self.finetuning.evaluate)
         return run(task, data)
 
-    def report(self, task: AlbertTask, data: Dataset) -> Report:
+    def evaluate_tuned(self, task: AlbertTask, data: Dataset) -> metrics.Evaluation:
         """Evaluate a trained model on a file, after what is chosen by a part of it."""
         if self.finetuning.tune:
             data = getattr(metrics, self.finetuning.tune)(task, data)
-        return self.evaluate(task, data).report
+        return self.evaluate(task, data)
 
 
 def _texts(columns: Columns) -> Any:

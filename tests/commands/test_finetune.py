@@ -186,10 +186,33 @@ def test_a_loss_that_is_not_finite_saves_nothing(run, tmp_path):
 
 def test_a_linear_head(run, file, tmp_path, capsys):
     run(*arguments(file, tmp_path / "first", epochs=1))
-    start = {"preset": tmp_path / "first" / "preset", "method": "linear"}
-    given = arguments(file, tmp_path / "linear", **start)
-    del given[(at := given.index("--epochs")) : at + 2]
+
+    def begin(output, **options):
+        preset = tmp_path / "first" / "preset"
+        given = arguments(file, tmp_path / output, preset=preset, **options)
+        del given[(at := given.index("--epochs")) : at + 2]
+        return given
+
+    # By the rule of `fit`, and with its words.
     capsys.readouterr()
+    run(*begin("chosen"))
+    assert "method='linear', since there are at most 500 la" in capsys.readouterr().out
+    report = json.loads((tmp_path / "chosen" / "report.json").read_text())
+    assert report["settings"]["method"] == "linear"
+    few = tmp_path / "few.tsv"
+    few.write_text("text\tlabel\na fine film\tgood\na dull mess\tbad\n")
+    # One of two labels of a text is an error.
+    both = tmp_path / "both.tsv"
+    both.write_text("text\tlabel\na fine film\tgood\na fine film\tbad\n")
+    run(*begin("one", train=few, dev=both, max_length=8), "--explain")
+    found = " ".join(capsys.readouterr().out.split())
+    assert "method='finetune', since 1 of 2 texts have the label 'bad'" in found
+    assert len((tmp_path / "one" / "curve.csv").read_text().splitlines()) == 4
+    (error,) = json.loads((tmp_path / "one" / "report.json").read_text())["errors"]
+    assert "both.tsv, line " in error
+    assert error.splitlines()[-1].startswith("  because of '")
+
+    given = begin("linear", method="linear")
     run(*given, "--difference")
     printed = capsys.readouterr().out
     assert "method='linear': loss=" in printed

@@ -5,6 +5,8 @@ import json
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 from keras_albert.text import read_conll, read_squad
 
 DATA = Path(__file__).parents[2] / "examples" / "data"
@@ -16,11 +18,12 @@ def read_table(name):
         return list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
 
 
-def test_messages():
-    labels = [row["label"] for row in read_table("bank_messages.tsv")]
+@pytest.mark.parametrize(("name", "count"), [("bank", 6), ("transfer", 10)])
+def test_messages(name, count):
+    labels = [row["label"] for row in read_table(f"{name}_messages.tsv")]
     assert len(labels) == 1200
-    for start in range(0, len(labels), 6):
-        assert len(set(labels[start : start + 6])) == 6
+    for start in range(0, len(labels), count):
+        assert len(set(labels[start : start + count])) == count
     for label in set(labels):
         assert f"| `{label}` |" in README
 

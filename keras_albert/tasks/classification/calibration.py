@@ -7,6 +7,8 @@ import numpy as np
 import numpy.typing as npt
 
 from keras_albert.tasks.base.outputs import softmax
+from keras_albert.tasks.inputs.tables import Columns, read_table
+from keras_albert.utils.arguments import check_rates
 from keras_albert.utils.environment import check_packages
 
 if TYPE_CHECKING:
@@ -28,11 +30,14 @@ def calibrate(
             f"num_classes={classifier.num_classes}, activation="
             f"{getattr(classifier.activation, '__name__', classifier.activation)}"
         )
-    if error_rate is not None and not 0 < error_rate < 1:
-        msg = f"`error_rate` is between 0 and 1. Received: error_rate={error_rate}"
-        raise ValueError(msg)
+    if error_rate is not None:
+        check_rates(error_rate=error_rate)
+        if error_rate in (0, 1):
+            msg = f"`error_rate` is between 0 and 1. Received: error_rate={error_rate}"
+            raise ValueError(msg)
     check_packages("Calibration", "scipy", "scipy")
     classifier.require_preprocessor("calibrate")
+    x, y, *_ = read_table(classifier, x, y, None, Columns(), None)
     targets = np.asarray(classifier.encode_targets(y))
     if targets.ndim > 1:
         targets = targets.argmax(-1)

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 import os
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
@@ -143,14 +144,18 @@ def solve_head(
     check_counts(len(columns[0]), y, weights)
     if not len(columns[0]):
         raise ValueError("There are no examples: `x` is empty. Pass labelled texts.")
+    if class_weight is not None:
+        weights = np.array([class_weight[number] for number in y.tolist()])
+    # Rows of no weight are no rows, also of folds.
+    kept = slice(None) if weights is None else weights > 0
+    y, weights = y[kept], None if weights is None else weights[kept]
     if (why := _lacking(classifier, y)) is not None:
         raise ValueError(
             f"A linear head is chosen by cross-validation, and {why}. Label more "
             "texts, leave the class out, or pass `method='finetune'`."
         )
-    if class_weight is not None:
-        weights = np.array([class_weight[number] for number in y.tolist()])
-    first, mean = np.split(read_vectors(classifier, data.x, batch_size), 2, axis=-1)
+    vectors = read_vectors(classifier, data.x, batch_size)[kept]
+    first, mean = np.split(vectors, 2, axis=-1)
     pooler = classifier.backbone.pooler
     candidates = {"pooled output": pool(classifier, first, mean)}
     if not (pooler.quantization_mode or pooler.lora_enabled):
@@ -229,7 +234,7 @@ def _solve(
         kernel, bias = kernel * [-0.5, 0.5], bias * [-0.5, 0.5]
     score = float(np.mean([each.best_score_ for each in found]))
     if classifier.is_regression:
-        used, metric = [1 / found[0].best_params_["alpha"]], float(np.sqrt(-score))
+        used, metric = [1 / found[0].best_params_["alpha"]], math.sqrt(abs(score))
     else:
         used = [each.best_params_["C"] for each in found]
         means = [f.cv_results_["mean_test_accuracy"][f.best_index_] for f in found]

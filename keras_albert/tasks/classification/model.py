@@ -431,7 +431,7 @@ class AlbertClassifier(
         return answers if batched else answers[0]
 
     def calibrate(
-        self, x: Texts, y: Any, error_rate: float | None = None
+        self, x: Any, y: Any = None, error_rate: float | None = None
     ) -> dict[str, float]:
         """Make probabilities honest, by texts that were not trained on.
 
@@ -444,8 +444,8 @@ class AlbertClassifier(
         2019](https://arxiv.org/abs/1609.00451).
 
         Args:
-            x: Texts or pairs.
-            y: Their classes.
+            x: Texts or pairs; or a table with the columns `text` and `label`.
+            y: Their classes. Defaults to `None`, those of the table.
             error_rate: float. How often the set may lack the right label. The
                 temperature is then chosen on half of the texts. Defaults to `None`, no
                 sets.

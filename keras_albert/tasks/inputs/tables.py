@@ -120,6 +120,10 @@ def pick_columns(
     def read(name: Any, option: str) -> Any:
         if name not in names:
             raise _missing(name, option, names)
+        if (count := names.count(name)) > 1:
+            raise ValueError(
+                f"The data have {count} columns {name!r}. Rename or drop the others."
+            )
         return plain_column(table[name])
 
     def read_all(chosen: Any, option: str) -> Any:

@@ -24,7 +24,7 @@ def similarity_scores(first: Any, second: Any, scores: Any) -> dict[str, float]:
 
     Raises:
         ImportError: If SciPy is not installed.
-        ValueError: If the numbers of rows differ.
+        ValueError: If the numbers of rows differ, or a number is not finite.
 
     Example:
         >>> import numpy as np
@@ -33,6 +33,16 @@ def similarity_scores(first: Any, second: Any, scores: Any) -> dict[str, float]:
         >>> round(similarity_scores(first, second, [5, 4, 0])["Spearman"], 3)
         1.0
     """
+    scores = np.asarray(scores, float)
+    counts = len(first), len(second), len(scores)
+    if len(set(counts)) > 1:
+        raise ValueError(
+            "Each pair has two vectors and a score. Received: "
+            f"{counts[0]} first vectors, {counts[1]} second ones, {counts[2]} scores."
+        )
+    if len(bad := np.flatnonzero(~np.isfinite(scores))):
+        msg = f"Row {bad[0]} has the score {scores[bad[0]]}. Drop it or correct it."
+        raise ValueError(msg)
     cosines = np.sum(unit_rows(first) * unit_rows(second), axis=-1)
     return correlations(scores, cosines)
 

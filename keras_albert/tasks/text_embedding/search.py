@@ -16,11 +16,17 @@ _CORPUS_ROWS, _QUERIES = 2**14, 2**8
 
 def unit_rows(vectors: Any) -> FloatArray:
     """Return vectors with length 1, so that dot products are cosines."""
-    vectors = np.asarray(vectors, np.float32)
-    if vectors.ndim != 2:
-        msg = f"Vectors are an array (texts, width). Received the shape {vectors.shape}"
-        raise ValueError(msg)
+    vectors = np.asarray(vectors)
+    if vectors.ndim != 2 or vectors.dtype.kind in "OSU":
+        raise ValueError(
+            "Vectors are an array of numbers (texts, width), as `embed` returns for a "
+            f"list of texts. Received: dtype={vectors.dtype}, shape={vectors.shape}"
+        )
+    vectors = vectors.astype(np.float32, copy=False)
     lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
+    if len(bad := np.flatnonzero(~np.isfinite(lengths))):
+        msg = f"The vector of row {bad[0]} is not finite. Embed it again, or drop it."
+        raise ValueError(msg)
     unit: FloatArray = vectors / np.maximum(lengths, np.finfo("float32").tiny)
     return unit
 

@@ -54,7 +54,8 @@ def test_sets_lack_the_label_as_often_as_asked(classes, error_rate):
 def test_a_calibrated_model_is_saved_and_exported(tmp_path):
     classifier = AlbertClassifier.from_preset("albert_small_en_uncased_sst2")
     before = classifier.predict(TEXTS, verbose=0)
-    found = classifier.calibrate(TEXTS, LABELS, error_rate=0.2)
+    table = {"text": TEXTS, "label": LABELS}
+    found = classifier.calibrate(table, error_rate=0.2)
     assert found["loss"] <= found["loss_before"]
     after = classifier.predict(TEXTS, verbose=0)
     np.testing.assert_allclose(after * found["temperature"], before, atol=1e-3)
@@ -98,6 +99,7 @@ def test_a_calibrated_model_is_saved_and_exported(tmp_path):
         ({"num_classes": 1}, {}, "num_classes=1"),
         ({"num_classes": 2, "activation": "sigmoid"}, {}, "activation=sigmoid"),
         ({"num_classes": 2}, {"error_rate": 1.5}, "error_rate=1.5"),
+        ({"num_classes": 2}, {"error_rate": "0.1"}, "error_rate='0.1'"),
         ({"num_classes": 2}, {"error_rate": 0.01}, "at least 198 texts"),
         ({"num_classes": 2}, {"y": [0, 2] * 10}, "label"),
         ({"num_classes": 2}, {"y": [0, 1]}, "20 texts"),

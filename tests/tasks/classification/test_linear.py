@@ -194,6 +194,7 @@ def test_a_large_cache_begins_anew(tmp_path, monkeypatch):
         (["good", "bad"] * 4, {"epochs": 3}, "without steps. Leave out: epochs"),
         (["good", "bad"] * 4, {"validation_split": 0.5}, "Leave out: validation_split"),
         (["good", "bad"] * 4, {"C": -1.0}, "`C` must be a finite number above 0"),
+        (["good", "bad"] * 4, {"sample_weight": [0.0] * 8}, "0 of 0 texts have"),
         (["good", "bad"] * 3, {}, "8 examples, but 6 targets"),
         (None, {}, "A loss needs targets"),
     ],

@@ -177,6 +177,9 @@ def test_default_names_are_text_and_label(model, columns):
     outputs = model.predict(columns["film"], verbose=0)
     for given in (table, pd.DataFrame(table), datasets.Dataset.from_dict(table)):
         np.testing.assert_array_equal(model.predict(given, verbose=0), outputs)
+    twice = pd.DataFrame(table)[["text", "label", "text"]]
+    with pytest.raises(ValueError, match="The data have 2 columns 'text'"):
+        model.evaluate(twice, verbose=0)
     # Two columns of other names are pairs.
     pairs = pd.DataFrame({"a": columns["film"], "b": columns["film"]})
     model.evaluate(pairs, columns["mood"], verbose=0)

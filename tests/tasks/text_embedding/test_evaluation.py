@@ -65,6 +65,10 @@ class TestSimilarity:
 
     def test_equal_numbers_have_none(self):
         assert similarity_scores(np.eye(2), np.eye(2), [1, 2]) == {}
+        with pytest.raises(ValueError, match="2 first vectors, 2 second ones, 1 sco"):
+            similarity_scores(np.eye(2), np.eye(2), [1])
+        with pytest.raises(ValueError, match="Row 1 has the score nan"):
+            similarity_scores(np.eye(2), np.eye(2), [1, np.nan])
 
 
 class TestRetrieval:
