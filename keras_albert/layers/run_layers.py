@@ -118,9 +118,14 @@ def run_dense(
     output = run_layer(layer, x)
     if not factors:
         return output
-    for matrix in factors:
-        x = _PRODUCTS[keras.config.backend()](x, matrix)
-    return output + x
+    product = _PRODUCTS[keras.config.backend()]
+    for matrix in factors[:-1]:
+        x = product(x, matrix)
+    if keras.config.backend() == "tensorflow":
+        # With the residual, it would sum three tensors in a variable of the loop, and
+        # layers that overlap fail. The result is the same to the last bit.
+        return output - product(x, -factors[-1])
+    return output + product(x, factors[-1])
 
 
 def _run_on_torch(layer: Any, x: Tensor, **kwargs: Any) -> Any:

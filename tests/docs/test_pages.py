@@ -173,7 +173,7 @@ def test_presets_exist(named):
 
 
 # Tables with a few words each, and pages that are not divided yet.
-LONG = {"speed_tables", "serving", "distribution"}
+LONG = {"speed_tables"}
 
 
 def test_a_page_is_read_in_a_few_minutes():

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from keras import ops
 
+from keras_albert import AlbertBackbone
 from keras_albert.layers import SharedTransformerEncoder
 from keras_albert.layers.randomness import StepSeed
 from keras_albert.layers.run_layers import scan_layers
@@ -12,6 +13,7 @@ from keras_albert.layers.transformer_block import TransformerBlock
 from tests.compiled import gradients, program_size, to_numpy
 from tests.layers.layer_checks import check_layer, check_saving, check_training
 from tests.random_weights import add_noise
+from tests.several_processes import optimize_graphs
 
 ARGUMENTS = {
     "num_layers": 4,
@@ -327,3 +329,22 @@ def test_loop_stores_less_for_the_backward_pass_than_unrolled_steps():
     kept_all = temporary_bytes(unroll=False, remat=True)
     assert temporary_bytes(unroll=False) < 0.5 * kept_all
     assert temporary_bytes(unroll=False) < 0.8 * temporary_bytes(unroll=True)
+
+
+@pytest.mark.skipif(keras.config.backend() != "tensorflow", reason="its optimizer")
+def test_tensorflow_optimizes_the_loop():
+    import tensorflow as tf
+
+    backbone = AlbertBackbone.from_preset("albert_small_en_uncased")
+    ids = np.random.default_rng(0).integers(5, 20_000, (27, 512), "int32")
+    inputs = {"token_ids": ids, "padding_mask": np.ones_like(ids)}
+    inputs["segment_ids"] = np.zeros_like(ids)
+    optimize_graphs(True)
+    try:
+        # In large batches it keeps sums of three tensors in a variable of the loop.
+        function = tf.function(backbone)
+        tensors = {name: tf.constant(array) for name, array in inputs.items()}
+        for _ in range(2):
+            assert np.isfinite(function(tensors)["sequence_output"]).all()
+    finally:
+        optimize_graphs(False)
