@@ -38,7 +38,7 @@ def spearman(embedder: Any, dev: Any) -> float:
     """Return Spearman's correlation of the cosines of pairs with their scores."""
     from keras_albert.commands.tasks import TASKS
 
-    return TASKS["similarity"].report(embedder, dev).scores["Spearman"]
+    return TASKS["similarity"].evaluate_tuned(embedder, dev).report.scores["Spearman"]
 
 
 def compare(

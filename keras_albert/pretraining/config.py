@@ -60,8 +60,8 @@ class PretrainingConfig:
         preset: string or `None`. A model to start from: a built-in name, a directory or
             a handle, with the vocabulary of the data; it determines the size. Defaults
             to `None`, random weights.
-        backbone: dict. Arguments of `AlbertBackbone` that override the size's or
-            the preset's. Defaults to `{}`.
+        backbone: dict. Arguments of `AlbertBackbone` that replace the values of
+            the size or the preset. Defaults to `{}`.
         steps: int. Updates of the weights. Defaults to `125_000`.
         batch_size: int. Examples per update, on all devices together. Defaults to
             `64`.
