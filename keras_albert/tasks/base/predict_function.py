@@ -146,13 +146,20 @@ def _make_for_tensorflow(task: "AlbertTask", variables: list[Any]) -> Run:
 
     del variables
     predict = task.predict_function
-    if isinstance(predict, tf.types.experimental.PolymorphicFunction):
-        # For all shapes; otherwise the second one would be traced as well.
-        specs = keras.tree.map_structure(
-            lambda x: tf.TensorSpec(x.shape, x.dtype), task.input
-        )
-        predict.get_concrete_function([(specs,)])
-    return lambda inputs: predict([(inputs,)])
+    is_traced = not isinstance(predict, tf.types.experimental.PolymorphicFunction)
+
+    def run(inputs: dict[str, Any]) -> Any:
+        nonlocal is_traced
+        if not is_traced:
+            # For all shapes; otherwise the second one would be traced as well.
+            specs = keras.tree.map_structure(
+                lambda x: tf.TensorSpec([None] * len(x.shape), x.dtype), inputs
+            )
+            predict.get_concrete_function([(specs,)])
+            is_traced = True
+        return predict([(inputs,)])
+
+    return run
 
 
 def _make_for_jax(task: "AlbertTask", variables: list[Any]) -> Run:
