@@ -46,9 +46,9 @@ def pytest_collection_modifyitems(items):
 
 
 @pytest.fixture(autouse=True)
-def _examples_write_elsewhere(request, monkeypatch):
+def _examples_write_elsewhere(request):
     """Run each example in a directory of its own, as users do."""
     if isinstance(request.node, pytest.DoctestItem):
         directory = request.getfixturevalue("tmp_path")
-        monkeypatch.chdir(directory)
+        request.getfixturevalue("monkeypatch").chdir(directory)
         (directory / "js").symlink_to(_NODE)

@@ -122,8 +122,8 @@ def run_dense(
     for matrix in factors[:-1]:
         x = product(x, matrix)
     if keras.config.backend() == "tensorflow":
-        # With the residual, it would sum three tensors in a variable of the loop, and
-        # layers that overlap fail. The result is the same to the last bit.
+        # A sum of three tensors, with the residual, may be kept in a variable that all
+        # layers of a loop share, and fail. A difference is equal to the last bit.
         return output - product(x, -factors[-1])
     return output + product(x, factors[-1])
 

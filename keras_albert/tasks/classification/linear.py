@@ -146,7 +146,7 @@ def solve_head(
         raise ValueError("There are no examples: `x` is empty. Pass labelled texts.")
     if class_weight is not None:
         weights = np.array([class_weight[number] for number in y.tolist()])
-    # Rows of no weight are no rows, also of folds.
+    # Rows of weight 0 do not count, in the folds either.
     kept = slice(None) if weights is None else weights > 0
     y, weights = y[kept], None if weights is None else weights[kept]
     if (why := _lacking(classifier, y)) is not None:

@@ -445,7 +445,7 @@ class AlbertClassifier(
 
         Args:
             x: Texts or pairs; or a table with the columns `text` and `label`.
-            y: Their classes. Defaults to `None`, those of the table.
+            y: Their classes. Defaults to `None`, the table's column.
             error_rate: float. How often the set may lack the right label. The
                 temperature is then chosen on half of the texts. Defaults to `None`, no
                 sets.

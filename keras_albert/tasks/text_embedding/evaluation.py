@@ -24,7 +24,7 @@ def similarity_scores(first: Any, second: Any, scores: Any) -> dict[str, float]:
 
     Raises:
         ImportError: If SciPy is not installed.
-        ValueError: If the numbers of rows differ, or a number is not finite.
+        ValueError: If the numbers of rows differ, or a score or vector is not finite.
 
     Example:
         >>> import numpy as np

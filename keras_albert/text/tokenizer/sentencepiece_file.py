@@ -50,8 +50,9 @@ def message_classes(
     enums: Mapping[str, Sequence[str]] | None = None,
 ) -> dict[str, Any]:
     """Create message classes."""
-    # A dotted name is a nested message, after its parent; values of enums are numbered
-    # from 1.
+    # A table of the fields that are read or written is enough: protobuf preserves all
+    # others. A dotted name is a nested message, after its parent; values of enums are
+    # numbered from 1.
     enums = enums or {}
     # The pool is separate, so that messages which a library describes as well do not
     # conflict; the name of the file is arbitrary.
