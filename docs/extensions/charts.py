@@ -15,11 +15,12 @@ class Chart(Directive):
     option_spec: ClassVar[dict[str, Any]] = {"alt": directives.unchanged_required}
 
     def run(self) -> list[nodes.Node]:
-        """Return an image for each theme."""
+        """Return a frame with an image for each theme."""
         name = self.arguments[0]
         if name not in figures.CHARTS:
             raise self.error(f"There is no chart {name!r}: {', '.join(figures.CHARTS)}")
-        return [
+        frame = nodes.container(classes=["chart-frame"])
+        frame += [
             nodes.image(
                 uri=f"/images/charts/{name}-{mode}.svg",
                 alt=self.options["alt"],
@@ -27,6 +28,7 @@ class Chart(Directive):
             )
             for mode in figures.THEMES
         ]
+        return [frame]
 
 
 def setup(app: Any) -> dict[str, bool]:
