@@ -10,6 +10,7 @@ from docutils import nodes
 from sphinx.addnodes import download_reference
 
 INDEX = "tutorials/index"
+DATA = Path(__file__).resolve().parents[2] / "examples" / "data"
 MARK = "<!-- the list of the tutorials -->"
 
 # The order in which to read them; others follow by title.
@@ -109,7 +110,7 @@ def _addresses(repository: str, docname: str) -> list[tuple[str, str]]:
 
 
 def _add_download(app: Any, doctree: nodes.document) -> None:
-    """Add links to the notebook with its outputs, and to the Python file."""
+    """Add links to the notebook with its outputs, the Python file and its data."""
     docname = app.env.docname
     title = next(iter(doctree.findall(nodes.title)), None)
     if title is None or not _is_tutorial(app, docname):
@@ -118,12 +119,16 @@ def _add_download(app: Any, doctree: nodes.document) -> None:
     text = executed.read_text(encoding="utf-8")
     written = tutobook.link_downloads(text, app.config.tutorial_site)
     executed.write_text(written, encoding="utf-8")
-    notebook = "/" + os.path.relpath(executed, app.srcdir)
+    program = Path(app.env.doc2path(docname))
+    source = program.read_text(encoding="utf-8")
+    data = [path for path in sorted(DATA.iterdir()) if f'"{path.name}"' in source]
     paragraph = nodes.paragraph(classes=["tutorial-downloads"])
-    for text, target in (
-        ("Download the notebook", notebook),
-        ("Download the Python file", f"/{docname}.py"),
+    for text, path in (
+        ("Download the notebook", executed),
+        ("Download the Python file", program),
+        *((path.name, path) for path in data),
     ):
+        target = "/" + os.path.relpath(path, app.srcdir)
         link = download_reference("", reftarget=target)
         link += nodes.inline("", text, classes=["xref", "download"])
         paragraph += link

@@ -2,7 +2,7 @@
 Title: A BERT in Keras, from its checkpoint to a served model
 Author: keras_albert authors
 Date created: 2026/11/26
-Last modified: 2026/11/26
+Last modified: 2026/11/27
 Description: Load all-MiniLM-L6-v2, search, fine-tune a classifier, serve strings, and write it back.
 Accelerator: GPU
 """
@@ -50,9 +50,7 @@ by TensorFlow, in a separate process, whatever the backend is.
 import csv
 import http.client
 import json
-import os
 import pathlib
-import random
 import subprocess
 import sys
 import tempfile
@@ -73,9 +71,9 @@ import keras_albert
 
 keras.utils.set_random_seed(0)
 transformers.utils.logging.disable_progress_bar()
-data_path = pathlib.Path(os.environ.get("TUTORIAL_DATA", "../../examples/data"))
+data_path = pathlib.Path("../../examples/data")
 if not data_path.is_dir():
-    print("Download the data of the tutorials, and set TUTORIAL_DATA to their folder.")
+    data_path = pathlib.Path()  # The file was downloaded next to this one.
 folder = pathlib.Path(tempfile.mkdtemp())
 
 """
@@ -175,20 +173,15 @@ shares "my" with the first, and is farther from it.
 ## Semantic search
 
 The collection is 1,200 messages to a bank, of six classes of
-[Banking77](https://arxiv.org/abs/2003.04807) (CC BY 4.0). A file of your own with the
-columns `label` and `text` can take its place: set `TUTORIAL_MESSAGES` to its path. Its
-rows are shuffled, and the last fifth is the validation set of the next section.
+[Banking77](https://arxiv.org/abs/2003.04807) (CC BY 4.0). The last fifth is the
+validation set of the next section.
 
 Each message is embedded once. A query is then compared with all of them by one
 product of matrices. The baseline is TF-IDF, which counts words.
 """
 
-own_messages = os.environ.get("TUTORIAL_MESSAGES")
-messages = own_messages or data_path / "bank_messages.tsv"
-with open(messages, encoding="utf-8", newline="") as file:
+with open(data_path / "bank_messages.tsv", encoding="utf-8", newline="") as file:
     rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
-if own_messages:
-    random.Random(0).shuffle(rows)  # They may be sorted by label.
 texts = [row["text"] for row in rows]
 labels = [row["label"] for row in rows]
 

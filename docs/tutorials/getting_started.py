@@ -2,7 +2,7 @@
 Title: Getting started with keras_albert
 Author: keras_albert authors
 Date created: 2026/11/23
-Last modified: 2026/11/26
+Last modified: 2026/11/27
 Description: Fine-tune ALBERT on raw strings, then take control of each step.
 Accelerator: None
 """
@@ -45,9 +45,7 @@ with `tensorflow` or `jax` instead of `torch`. The environment variable
 """
 
 import csv
-import os
 import pathlib
-import random
 import tempfile
 
 import keras
@@ -62,9 +60,9 @@ import keras_albert
 
 keras.utils.set_random_seed(0)
 preset = "albert_small_en_uncased"
-data_path = pathlib.Path(os.environ.get("TUTORIAL_DATA", "../../examples/data"))
+data_path = pathlib.Path("../../examples/data")
 if not data_path.is_dir():
-    print("Download the data of the tutorials, and set TUTORIAL_DATA to their folder.")
+    data_path = pathlib.Path()  # The file was downloaded next to this one.
 
 """
 ## Models that are ready
@@ -106,17 +104,12 @@ The task is to find the subject of short messages to the support of a bank.
 frequent classes. Any six consecutive rows have one message of each class, so the last
 fifth, 240 rows, is a balanced validation set.
 
-A file of your own with the columns `label` and `text` can take its place: set
-`TUTORIAL_MESSAGES` to its path. Its rows are shuffled, and the last fifth of them is
-the validation set.
+A file of your own with the columns `label` and `text` can take its place. Shuffle its
+rows first if they are sorted by label.
 """
 
-own_messages = os.environ.get("TUTORIAL_MESSAGES")
-messages = own_messages or data_path / "bank_messages.tsv"
-with open(messages, encoding="utf-8", newline="") as file:
+with open(data_path / "bank_messages.tsv", encoding="utf-8", newline="") as file:
     rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
-if own_messages:
-    random.Random(0).shuffle(rows)  # They may be sorted by label.
 texts = [row["text"] for row in rows]
 labels = [row["label"] for row in rows]
 class_names = sorted(set(labels))

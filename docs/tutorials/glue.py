@@ -2,7 +2,7 @@
 Title: Fine-tune ALBERT on a GLUE task
 Author: keras_albert authors
 Date created: 2026/11/23
-Last modified: 2026/11/26
+Last modified: 2026/11/27
 Description: Train on GLUE's files with the metrics of the benchmark and several seeds.
 Accelerator: GPU
 """
@@ -23,15 +23,11 @@ three kinds of outputs:
 | MRPC | a pair of sentences | paraphrases or not | accuracy, F1 |
 | STS-B | a pair of sentences | similarity from 0 to 5 | Pearson, Spearman |
 
-By default it runs on `reviews.tsv`, 600 sentences from reviews of films, restaurants
+It runs on `reviews.tsv`, 600 sentences from reviews of films, restaurants
 and products ([Kotzias et al., 2015](https://doi.org/10.1145/2783258.2783380), CC BY
 4.0), in the format of SST-2, with a small preset, in two minutes on a CPU. With the
-official files of a task and a full-size preset the same code is the benchmark:
-
-- `TUTORIAL_GLUE` is the directory with the `train.tsv` and `dev.tsv` of a task;
-- `TUTORIAL_GLUE_TASK` names the task: `sst-2`, `cola`, `mrpc` or `sts-b`;
-- `TUTORIAL_LIMIT` is the number of training rows to read, 2,000 unless set;
-- `TUTORIAL_PRESET` is another preset than `albert_small_en_uncased`.
+official files of a task and a full-size preset, the same code is the benchmark: set
+`glue_task` and `preset` below, and read `train.tsv` and `dev.tsv` with `read_file()`.
 """
 
 """
@@ -44,7 +40,6 @@ of the package.
 """
 
 import csv
-import os
 import pathlib
 
 import keras
@@ -58,15 +53,11 @@ from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef
 import keras_albert
 from keras_albert.tasks.recipes import recipe
 
-preset = os.environ.get("TUTORIAL_PRESET", "albert_small_en_uncased")
-data_path = pathlib.Path(os.environ.get("TUTORIAL_DATA", "../../examples/data"))
+preset = "albert_small_en_uncased"
+glue_task = "sst-2"  # or "cola", "mrpc", "sts-b"
+data_path = pathlib.Path("../../examples/data")
 if not data_path.is_dir():
-    print("Download the data of the tutorials, and set TUTORIAL_DATA to their folder.")
-glue_path = os.environ.get("TUTORIAL_GLUE")
-glue_task = os.environ.get("TUTORIAL_GLUE_TASK", "sst-2")
-limit = int(os.environ.get("TUTORIAL_LIMIT", "2000"))
-if glue_task != "sst-2" and not glue_path:
-    raise ValueError(f"Set TUTORIAL_GLUE to the directory of the files of {glue_task}.")
+    data_path = pathlib.Path()  # The file was downloaded next to this one.
 
 """
 ## The files
@@ -111,12 +102,8 @@ def take(data, part):
     return [column[part] for column in texts], targets[part]
 
 
-if glue_path:
-    train = take(read_file(pathlib.Path(glue_path, "train.tsv")), slice(limit))
-    dev = read_file(pathlib.Path(glue_path, "dev.tsv"))
-else:
-    reviews = read_file(data_path / "reviews.tsv")
-    train, dev = take(reviews, slice(400)), take(reviews, slice(400, None))
+reviews = read_file(data_path / "reviews.tsv")
+train, dev = take(reviews, slice(400)), take(reviews, slice(400, None))
 print(f"{glue_task}: {len(train[1])} training and {len(dev[1])} dev examples")
 for row in list(zip(*train[0], train[1]))[:4]:
     print(row)
@@ -299,8 +286,8 @@ task.
 print(recipe(glue_task))
 
 """
-With `TUTORIAL_LIMIT` above the size of the file, and on a GPU, these lines take the
-place of `from_preset()` and `fit()` above:
+With the official files and a GPU, these lines take the place of `from_preset()` and
+`fit()` above:
 
 ```python
 settings = recipe("sst-2")

@@ -31,9 +31,7 @@ selects the backend. No network is needed: the preset is part of the package.
 
 import csv
 import json
-import os
 import pathlib
-import random
 import subprocess
 import sys
 import tempfile
@@ -49,9 +47,9 @@ import keras_albert
 
 keras.utils.set_random_seed(0)
 preset = "albert_small_en_uncased"
-data_path = pathlib.Path(os.environ.get("TUTORIAL_DATA", "../../examples/data"))
+data_path = pathlib.Path("../../examples/data")
 if not data_path.is_dir():
-    print("Download the data of the tutorials, and set TUTORIAL_DATA to their folder.")
+    data_path = pathlib.Path()  # The file was downloaded next to this one.
 
 """
 ## The data
@@ -65,17 +63,10 @@ had seen the data, and nothing else was tried.
 
 The first 720 play the part of messages that nobody has read; we look at a label only
 when we pay for it. The next 240 calibrate, and the last 240 measure.
-
-A file of your own with the columns `label` and `text` can take its place: set
-`TUTORIAL_MESSAGES` to its path. It is shuffled, and its parts have the same shares.
 """
 
-own_messages = os.environ.get("TUTORIAL_MESSAGES")
-messages = own_messages or data_path / "transfer_messages.tsv"
-with open(messages, encoding="utf-8", newline="") as file:
+with open(data_path / "transfer_messages.tsv", encoding="utf-8", newline="") as file:
     rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
-if own_messages:
-    random.Random(0).shuffle(rows)  # They may be sorted by label.
 texts = np.array([row["text"] for row in rows], dtype=object)
 labels = np.array([row["label"] for row in rows], dtype=object)
 class_names = tuple(sorted(set(labels)))

@@ -2,7 +2,7 @@
 Title: LoRA and int8 with ALBERT
 Author: keras_albert authors
 Date created: 2026/11/23
-Last modified: 2026/11/25
+Last modified: 2026/11/27
 Description: Train a small part of the weights, store it apart, and quantize the rest.
 Accelerator: None
 """
@@ -40,9 +40,7 @@ block in a loop of four layers, is part of the package.
 """
 
 import csv
-import os
 import pathlib
-import random
 import tempfile
 import time
 
@@ -56,29 +54,23 @@ from sklearn.pipeline import make_pipeline
 import keras_albert
 
 preset = "albert_tiny_en_uncased"
-data_path = pathlib.Path(os.environ.get("TUTORIAL_DATA", "../../examples/data"))
+data_path = pathlib.Path("../../examples/data")
 if not data_path.is_dir():
-    print("Download the data of the tutorials, and set TUTORIAL_DATA to their folder.")
+    data_path = pathlib.Path()  # The file was downloaded next to this one.
 folder = pathlib.Path(tempfile.mkdtemp())
 
 """
 ## The data and two baselines
 
 1,200 messages to the support desk of a shop in six classes, written for this
-project. The last fifth, 240 of them, is the validation set. A file of your own with
-the columns `label` and `text` can take its place: set `TUTORIAL_MESSAGES` to its path.
-Its rows are shuffled first.
+project. The last fifth, 240 of them, is the validation set.
 
 The first baseline is the accuracy of the most frequent class, the second a
 bag of words: counts of words and pairs of words (TF-IDF), and logistic regression.
 """
 
-own_messages = os.environ.get("TUTORIAL_MESSAGES")
-messages = own_messages or data_path / "support_messages.tsv"
-with open(messages, encoding="utf-8", newline="") as file:
+with open(data_path / "support_messages.tsv", encoding="utf-8", newline="") as file:
     rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
-if own_messages:
-    random.Random(0).shuffle(rows)  # They may be sorted by label.
 texts = [row["text"] for row in rows]
 labels = [row["label"] for row in rows]
 class_names = tuple(sorted(set(labels)))

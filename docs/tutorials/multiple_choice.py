@@ -2,7 +2,7 @@
 Title: Multiple choice
 Author: keras_albert authors
 Date created: 2026/11/23
-Last modified: 2026/11/26
+Last modified: 2026/11/27
 Description: Choose the answer to a question about a text among three or four choices.
 Accelerator: GPU
 """
@@ -40,7 +40,6 @@ part of the package.
 
 import csv
 import json
-import os
 import pathlib
 import random
 
@@ -53,11 +52,9 @@ import keras_albert
 
 keras.utils.set_random_seed(0)
 preset = "albert_small_en_uncased_squad"
-data_path = pathlib.Path(os.environ.get("TUTORIAL_DATA", "../../examples/data"))
+data_path = pathlib.Path("../../examples/data")
 if not data_path.is_dir():
-    print("Download the data of the tutorials, and set TUTORIAL_DATA to their folder.")
-choices_path = os.environ.get("TUTORIAL_CHOICES")
-limit = int(os.environ.get("TUTORIAL_LIMIT", "500"))
+    data_path = pathlib.Path()  # The file was downloaded next to this one.
 epochs = 2
 
 """
@@ -68,11 +65,9 @@ this project. Each line has a `context`, a `question`, its `choices`, and the le
 of the `answer`. Four consecutive questions are about the same text; the last 60 are
 the validation set.
 
-The files of CommonsenseQA, whose questions have no text, and of RACE are read as well.
-Set `TUTORIAL_CHOICES` to a directory with a file for training and one for validation
-(JSON lines), whose names contain `train` and `dev`, and `TUTORIAL_LIMIT` to the number
-of questions of each to use. RACE has a file for each text; join the files of a
-folder first, with a text and its questions in each line.
+`read_questions()` reads the files of CommonsenseQA, whose questions have no text, and
+of RACE as well. RACE has a file for each text; join the files of a folder first, with a
+text and its questions in each line.
 """
 
 
@@ -106,21 +101,8 @@ def read_questions(path):
     return questions
 
 
-def find_file(directory, part):
-    """Return the file of a directory whose name contains `part`."""
-    paths = sorted(pathlib.Path(directory).glob(f"*{part}*"))
-    if not paths:
-        message = f"{directory} has no file whose name contains {part!r}"
-        raise FileNotFoundError(message)
-    return paths[-1]
-
-
-if choices_path:
-    train = read_questions(find_file(choices_path, "train"))[:limit]
-    validation = read_questions(find_file(choices_path, "dev"))[:limit]
-else:
-    questions = read_questions(data_path / "choices.jsonl")
-    train, validation = questions[:-60], questions[-60:]
+questions = read_questions(data_path / "choices.jsonl")
+train, validation = questions[:-60], questions[-60:]
 
 
 def separate(questions):
@@ -330,8 +312,8 @@ reaches 25%.
 
 What to try next:
 
-- `TUTORIAL_CHOICES=path/to/CommonsenseQA`, the directory of its
-  `train_rand_split.jsonl` and `dev_rand_split.jsonl`, with a full-size preset;
+- CommonsenseQA, with a full-size preset: `read_questions()` reads its
+  `train_rand_split.jsonl` and `dev_rand_split.jsonl`;
 - [question answering](question_answering.py), where the answer is a part of the text;
 - [several devices](several_devices.py): each question is several rows, so memory and
   time add up.

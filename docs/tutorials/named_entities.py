@@ -2,7 +2,7 @@
 Title: Named entity recognition with ALBERT
 Author: keras_albert authors
 Date created: 2026/11/23
-Last modified: 2026/11/26
+Last modified: 2026/11/27
 Description: Tag words of sentences, align tags with subwords and score whole entities.
 Accelerator: GPU
 """
@@ -44,7 +44,6 @@ the package.
 """
 
 import collections
-import os
 import pathlib
 
 import keras
@@ -61,9 +60,9 @@ from keras_albert import text
 keras.utils.set_random_seed(0)
 preset = "albert_small_en_uncased"
 epochs = 4
-data_path = pathlib.Path(os.environ.get("TUTORIAL_DATA", "../../examples/data"))
+data_path = pathlib.Path("../../examples/data")
 if not data_path.is_dir():
-    print("Download the data of the tutorials, and set TUTORIAL_DATA to their folder.")
+    data_path = pathlib.Path()  # The file was downloaded next to this one.
 
 """
 ## A tagger that is ready
@@ -93,34 +92,13 @@ each sentence. Its 900 sentences are from English Wikipedia, a part of Wikigold
 persons, places, organizations and other names, such as albums and nationalities.
 The last 200 sentences, of other articles, are the validation set.
 
-A data set of full size is read in the same way: set `TUTORIAL_ENTITIES` to a
-directory with a file for training and one for validation, such as
-[WNUT17](https://noisy-text.github.io/2017/emerging-rare-entities.html), whose
-names contain `train` and `dev`. `TUTORIAL_LIMIT` is the number of sentences of
-each to use.
+`read_conll()` reads data sets of full size as well, such as
+[WNUT17](https://noisy-text.github.io/2017/emerging-rare-entities.html).
 """
 
-
-def find_file(directory, part):
-    """Return the file of a directory whose name contains `part`."""
-    paths = sorted(pathlib.Path(directory).glob(f"*{part}*"))
-    if not paths:
-        message = f"{directory} has no file whose name contains {part!r}"
-        raise FileNotFoundError(message)
-    return paths[-1]
-
-
-entities_path = os.environ.get("TUTORIAL_ENTITIES")
-if entities_path:
-    limit = slice(int(os.environ.get("TUTORIAL_LIMIT", "4000")))
-    found = text.read_conll(find_file(entities_path, "train"))
-    train_words, train_tags = (column[limit] for column in found)
-    found = text.read_conll(find_file(entities_path, "dev"))
-    validation_words, validation_tags = (column[limit] for column in found)
-else:
-    words, tags = text.read_conll(data_path / "entities.conll")
-    train_words, validation_words = words[:-200], words[-200:]
-    train_tags, validation_tags = tags[:-200], tags[-200:]
+words, tags = text.read_conll(data_path / "entities.conll")
+train_words, validation_words = words[:-200], words[-200:]
+train_tags, validation_tags = tags[:-200], tags[-200:]
 
 kinds = sorted({tag[2:] for row in train_tags for tag in row if tag != "O"})
 starts = [tag for row in validation_tags for tag in row if tag.startswith("B-")]
@@ -368,8 +346,8 @@ base with a cased vocabulary is 92.4
 ([Devlin et al., 2018](https://arxiv.org/abs/1810.04805), table 7). WNUT17, with
 3,394 messages of social media to train, is far harder, because most of its names
 are rare: the F1 of `albert_small_en_uncased` on its dev set is 52.4% ± 0.3% over three
-seeds, after eight epochs of `examples/ner.py`. Both are read with `TUTORIAL_ENTITIES`,
-see above. To fine-tune ALBERT base on either takes minutes on a GPU.
+seeds, after eight epochs of `examples/ner.py`. To fine-tune ALBERT base on either takes
+minutes on a GPU.
 
 ## Conclusion
 

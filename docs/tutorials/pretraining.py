@@ -2,7 +2,7 @@
 Title: Pretraining ALBERT from text files
 Author: keras_albert authors
 Date created: 2026/11/23
-Last modified: 2026/11/26
+Last modified: 2026/11/27
 Description: Train a vocabulary and an ALBERT with masked tokens and sentence order.
 Accelerator: GPU
 """
@@ -46,10 +46,7 @@ the backend. No network is needed.
 """
 
 import csv
-import glob
-import gzip
 import json
-import os
 import pathlib
 import tempfile
 
@@ -64,11 +61,11 @@ import keras_albert
 from keras_albert import pretraining
 
 keras.utils.set_random_seed(0)
-steps = int(os.environ.get("TUTORIAL_STEPS", "1400"))
-vocabulary_size = int(os.environ.get("TUTORIAL_VOCABULARY_SIZE", "600"))
-data_path = pathlib.Path(os.environ.get("TUTORIAL_DATA", "../../examples/data"))
+steps = 1400
+vocabulary_size = 600
+data_path = pathlib.Path("../../examples/data")
 if not data_path.is_dir():
-    print("Download the data of the tutorials, and set TUTORIAL_DATA to their folder.")
+    data_path = pathlib.Path()  # The file was downloaded next to this one.
 output = pathlib.Path(tempfile.mkdtemp())
 
 """
@@ -79,31 +76,17 @@ documents. `stories.txt` was generated for this project by a program that fills
 six plots with names, things and weather. Much of a sentence can be predicted
 from its neighbours, and the sentences have an order. The last 40 stories are
 kept for the test at the end, and the model does not read them before.
-
-Set `TUTORIAL_TEXTS` to other files, plain or gzip, such as `"wikitext/*.txt"`, to
-pretrain on them, and `TUTORIAL_VOCABULARY_SIZE` and `TUTORIAL_STEPS` to larger numbers.
-[WikiText](https://arxiv.org/abs/1609.07843) has this format. The tests at the end
-still use the stories.
 """
 
 stories = (data_path / "stories.txt").read_text(encoding="utf-8").split("\n\n")
 stories = [story.strip().split("\n") for story in stories if story.strip()]
 seen_stories, new_stories = stories[:-40], stories[-40:]
 
-texts_path = os.environ.get("TUTORIAL_TEXTS")
-if texts_path:
-    files = sorted(glob.glob(texts_path))
-    other_files = []
-else:
-    files = [output / "stories.txt"]
-    documents = ["\n".join(story) for story in seen_stories]
-    files[0].write_text("\n\n".join(documents), encoding="utf-8")
-    names = "support_messages.tsv", "reviews.tsv", "pairs.tsv"
-    other_files = [data_path / name for name in names]
-open_text = gzip.open if str(files[0]).endswith(".gz") else open
-print(f"{sum(os.path.getsize(file) for file in files):,} bytes; the first lines:\n")
-with open_text(files[0], "rt", encoding="utf-8") as file:
-    print("".join(file.readlines()[:8]))
+files = [output / "stories.txt"]
+documents = "\n\n".join("\n".join(story) for story in seen_stories)
+files[0].write_text(documents, encoding="utf-8")
+print(f"{files[0].stat().st_size:,} bytes; the first lines:\n")
+print("\n".join(documents.split("\n")[:8]))
 
 """
 ## A vocabulary
@@ -116,6 +99,8 @@ pieces. ALBERT's text rules (lower case, no accents) are written into the vocabu
 file, so every program that loads it returns the same ids.
 """
 
+names = "support_messages.tsv", "reviews.tsv", "pairs.tsv"
+other_files = [data_path / name for name in names]
 vocabulary = pretraining.train_vocabulary_on(
     [*files, *other_files], vocabulary_size, hard_vocab_limit=False
 )
@@ -408,8 +393,8 @@ the most frequent one is right for one of nine, and nearly all orders of two seg
 
 What to try next:
 
-- Your own texts, with `TUTORIAL_TEXTS`, `TUTORIAL_STEPS`,
-  `TUTORIAL_VOCABULARY_SIZE`, and rows of 128 or 512 tokens.
+- Your own texts, plain or gzip, as `files`: [WikiText](https://arxiv.org/abs/1609.07843)
+  has this format. Take more steps, a larger vocabulary, and rows of 128 or 512 tokens.
 - The same from the command line: `keras-albert prepare` and
   `keras-albert pretrain`.
 - `second_task="next_sentence"` or `"none"`, to repeat the comparison of the

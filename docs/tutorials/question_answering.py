@@ -2,7 +2,7 @@
 Title: Extractive question answering with ALBERT
 Author: keras_albert authors
 Date created: 2026/11/23
-Last modified: 2026/11/26
+Last modified: 2026/11/27
 Description: Find answers in long contexts with windows, or predict that there is none.
 Accelerator: GPU
 """
@@ -44,7 +44,6 @@ with `tensorflow` or `jax` instead of `torch`. The environment variable
 `albert_small_en_uncased_squad` is part of the package.
 """
 
-import os
 import pathlib
 import re
 
@@ -60,9 +59,9 @@ from keras_albert.tasks import squad_scores
 keras.utils.set_random_seed(0)
 preset = "albert_small_en_uncased_squad"
 epochs = 2
-data_path = pathlib.Path(os.environ.get("TUTORIAL_DATA", "../../examples/data"))
+data_path = pathlib.Path("../../examples/data")
 if not data_path.is_dir():
-    print("Download the data of the tutorials, and set TUTORIAL_DATA to their folder.")
+    data_path = pathlib.Path()  # The file was downloaded next to this one.
 
 """
 ## A reader that is ready
@@ -94,11 +93,6 @@ does not contain. The format is SQuAD 2.0's, which `read_squad()` reads. All
 questions about the last ten articles are the validation set. A split of single
 questions would be wrong: the model would be trained on the contexts of the
 validation set.
-
-Set `TUTORIAL_QUESTIONS` to a directory with a file for training and one for
-validation in this format, whose names contain `train` and `dev`, such as
-[SQuAD 2.0](https://arxiv.org/abs/1806.03822), and `TUTORIAL_LIMIT` to the
-number of questions of each to use.
 """
 
 
@@ -116,23 +110,8 @@ def split_by_context(file, is_held_out):
     )
 
 
-def find_file(directory, part):
-    """Return the file of a directory whose name contains `part`."""
-    paths = sorted(pathlib.Path(directory).glob(f"*{part}*"))
-    if not paths:
-        message = f"{directory} has no file whose name contains {part!r}"
-        raise FileNotFoundError(message)
-    return paths[-1]
-
-
-questions_path = os.environ.get("TUTORIAL_QUESTIONS")
-if questions_path:
-    limit = slice(int(os.environ.get("TUTORIAL_LIMIT", "1000")))
-    train = text.read_squad(find_file(questions_path, "train")).take(limit)
-    validation = text.read_squad(find_file(questions_path, "dev")).take(limit)
-else:
-    questions = text.read_squad(data_path / "questions.json")
-    train, validation = split_by_context(questions, lambda number: number >= 60)
+questions = text.read_squad(data_path / "questions.json")
+train, validation = split_by_context(questions, lambda number: number >= 60)
 
 for name, file in (("train", train), ("validation", validation)):
     empty = sum(not answer["text"] for answer in file.answers)
@@ -361,9 +340,10 @@ passage by a simpler method, and the answer by the model.
 
 What to try next:
 
-- SQuAD with a preset of full size: set `TUTORIAL_QUESTIONS`, replace `preset`
-  by `"albert_base_en_uncased"`, the rate by 3e-5, `epochs` by 2 and the length of
-  rows by 384. This needs a GPU.
+- All of SQuAD, with a preset of full size: `text.read_squad()` reads its
+  `train-v2.0.json` and `dev-v2.0.json`. Replace `preset` by
+  `"albert_base_en_uncased"`, the rate by 3e-5, `epochs` by 2 and the length of rows by
+  384. This needs a GPU.
   `keras-albert finetune question-answering --recipe squad-2.0` has the
   hyperparameters of the paper.
 - `head="conditional"`, the head of the paper for SQuAD 2.0.

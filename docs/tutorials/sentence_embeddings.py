@@ -2,7 +2,7 @@
 Title: Sentence embeddings and semantic search
 Author: keras_albert authors
 Date created: 2026/11/23
-Last modified: 2026/11/26
+Last modified: 2026/11/27
 Description: Embed texts as vectors, search by meaning, and train on sentence pairs.
 Accelerator: GPU
 """
@@ -36,7 +36,6 @@ of the package.
 """
 
 import csv
-import os
 import pathlib
 
 import keras
@@ -50,11 +49,9 @@ import keras_albert
 
 keras.utils.set_random_seed(0)
 preset = "albert_small_en_uncased"
-data_path = pathlib.Path(os.environ.get("TUTORIAL_DATA", "../../examples/data"))
+data_path = pathlib.Path("../../examples/data")
 if not data_path.is_dir():
-    print("Download the data of the tutorials, and set TUTORIAL_DATA to their folder.")
-pairs_path = os.environ.get("TUTORIAL_PAIRS")
-limit = int(os.environ.get("TUTORIAL_LIMIT", "2000"))
+    data_path = pathlib.Path()  # The file was downloaded next to this one.
 epochs = 2
 
 
@@ -93,16 +90,13 @@ vocabulary, which has the frequencies of its tokens, `inverse_frequency=1e-3` in
 
 ## Semantic search
 
-The collection is 1,200 support messages in six classes, written for this project. A
-file of your own with the columns `label` and `text` can take the place of the messages:
-set `TUTORIAL_MESSAGES` to its path.
+The collection is 1,200 support messages in six classes, written for this project.
 
 A query is embedded like a message, and the nearest vectors are the result. TF-IDF,
 which counts words, is the baseline. Its cosine is a dot product, too.
 """
 
-own_messages = os.environ.get("TUTORIAL_MESSAGES")
-messages = read_table(own_messages or data_path / "support_messages.tsv")
+messages = read_table(data_path / "support_messages.tsv")
 texts = [message["text"] for message in messages]
 labels = np.array([message["label"] for message in messages])
 tfidf = TfidfVectorizer(sublinear_tf=True).fit(texts)
@@ -167,9 +161,7 @@ space are more often of one class than neighbours in the picture.
 ## Training on pairs
 
 `pairs.tsv` contains 800 pairs of captions of pictures with scores from 0 to 5, a part
-of [STS-B](https://aclanthology.org/S17-2001/) (CC BY-SA). For all of STS-B, set
-`TUTORIAL_PAIRS` to the directory of GLUE's `train.tsv` and `dev.tsv`, and
-`TUTORIAL_LIMIT` to the number of training rows.
+of [STS-B](https://aclanthology.org/S17-2001/) (CC BY-SA). The last 200 validate.
 
 `fit()` takes pairs as a tuple of two lists, and similarities from -1 to 1 as targets.
 The two sentences of a pair are embedded separately, by the same weights. The loss is
@@ -177,23 +169,17 @@ the squared error of their cosine. The measure is Spearman's correlation of cosi
 and scores.
 """
 
-if pairs_path:
-    train = read_table(f"{pairs_path}/train.tsv")
-    validation = read_table(f"{pairs_path}/dev.tsv")
-else:
-    rows = read_table(data_path / "pairs.tsv")
-    train, validation = rows[:-200], rows[-200:]
 
-
-def read_pairs(rows, limit=None):
+def read_pairs(rows):
     # Some rows of the official files are truncated.
-    rows = [row for row in rows if row.get("score")][:limit]
+    rows = [row for row in rows if row.get("score")]
     pairs = [row["sentence1"] for row in rows], [row["sentence2"] for row in rows]
     return pairs, np.array([float(row["score"]) for row in rows], "float32")
 
 
-train_pairs, train_scores = read_pairs(train, limit)
-validation_pairs, validation_scores = read_pairs(validation)
+rows = read_table(data_path / "pairs.tsv")
+train_pairs, train_scores = read_pairs(rows[:-200])
+validation_pairs, validation_scores = read_pairs(rows[-200:])
 
 
 def spearman(first, second):
@@ -249,7 +235,8 @@ training and 0.884 after training on its 5,749 pairs, which takes minutes on a C
 
 What to try next:
 
-- `TUTORIAL_PAIRS=path/to/STS-B TUTORIAL_LIMIT=6000`;
+- all of STS-B: `read_pairs(read_table("train.tsv"))` and the same with `"dev.tsv"` read
+  GLUE's files;
 - `objective="contrastive"` with questions and answers of your own;
 - `embed_documents()` for texts that are longer than a row;
 - [serving](serving_strings.py): `embedder.export()` writes a model that takes

@@ -2,7 +2,7 @@
 Title: Similarity of sentence pairs
 Author: keras_albert authors
 Date created: 2026/11/23
-Last modified: 2026/11/26
+Last modified: 2026/11/27
 Description: Fine-tune ALBERT to score how similar the meanings of two sentences are.
 Accelerator: GPU
 """
@@ -35,7 +35,6 @@ selects the backend. No network is needed: the presets are part of the package.
 """
 
 import csv
-import os
 import pathlib
 
 import keras
@@ -49,11 +48,9 @@ import keras_albert
 
 keras.utils.set_random_seed(0)
 preset = "albert_small_en_uncased_squad"
-data_path = pathlib.Path(os.environ.get("TUTORIAL_DATA", "../../examples/data"))
+data_path = pathlib.Path("../../examples/data")
 if not data_path.is_dir():
-    print("Download the data of the tutorials, and set TUTORIAL_DATA to their folder.")
-pairs_path = os.environ.get("TUTORIAL_PAIRS")
-limit = int(os.environ.get("TUTORIAL_LIMIT", "2000"))
+    data_path = pathlib.Path()  # The file was downloaded next to this one.
 epochs = 2
 
 """
@@ -62,9 +59,6 @@ epochs = 2
 `pairs.tsv` contains 800 pairs of captions of pictures, a part of
 [STS-B](https://aclanthology.org/S17-2001/) (CC BY-SA). Several people scored each pair.
 The last 200 rows are from its dev set, and validate; no caption is in both parts.
-
-For all of STS-B, set `TUTORIAL_PAIRS` to the directory of GLUE's `train.tsv` and
-`dev.tsv`, and `TUTORIAL_LIMIT` to the number of training rows to read.
 """
 
 
@@ -82,14 +76,9 @@ def take(data, part):
     return (first[part], second[part]), scores[part]
 
 
-if pairs_path:
-    train = take(read_pairs(f"{pairs_path}/train.tsv"), slice(limit))
-    validation = read_pairs(f"{pairs_path}/dev.tsv")
-else:
-    data = read_pairs(data_path / "pairs.tsv")
-    train, validation = take(data, slice(-200)), take(data, slice(-200, None))
-train_pairs, train_scores = train
-validation_pairs, validation_scores = validation
+data = read_pairs(data_path / "pairs.tsv")
+train_pairs, train_scores = take(data, slice(-200))
+validation_pairs, validation_scores = take(data, slice(-200, None))
 
 print(f"{len(train_scores)} pairs to train, {len(validation_scores)} to validate")
 for first, second, score in list(zip(*train_pairs, train_scores))[:5]:
@@ -274,7 +263,7 @@ For other relations, such as "follows from" or "answers", train a cross-encoder.
 
 What to try next:
 
-- `TUTORIAL_PAIRS=path/to/STS-B TUTORIAL_LIMIT=6000`, and
+- all of STS-B, whose `train.tsv` and `dev.tsv` `read_pairs()` reads as well, and
   `preset = "albert_base_en_uncased"`;
 - classes instead of scores, for example `AlbertClassifier` with `num_classes=3` and
   the labels of a data set of inferences;

@@ -2,7 +2,7 @@
 Title: Serve strings with SavedModel, ONNX and LiteRT
 Author: keras_albert authors
 Date created: 2026/11/23
-Last modified: 2026/11/25
+Last modified: 2026/11/27
 Description: Export one classifier in three formats, serve it and compare the answers.
 Accelerator: None
 """
@@ -44,9 +44,7 @@ TensorFlow, in a separate process. No network is needed: the preset
 import csv
 import http.client
 import json
-import os
 import pathlib
-import random
 import subprocess
 import sys
 import tempfile
@@ -65,30 +63,23 @@ from keras_albert import serving
 keras.utils.set_random_seed(0)
 preset = "albert_tiny_en_uncased"
 epochs = 3
-data_path = pathlib.Path(os.environ.get("TUTORIAL_DATA", "../../examples/data"))
+data_path = pathlib.Path("../../examples/data")
 if not data_path.is_dir():
-    print("Download the data of the tutorials, and set TUTORIAL_DATA to their folder.")
+    data_path = pathlib.Path()  # The file was downloaded next to this one.
 folder = pathlib.Path(tempfile.mkdtemp())
 
 """
 ## A model to serve
 
 The classifier finds the subject of messages to the support desk of a shop: six
-classes, 960 messages to train and 240 to validate, written for this project. A
-file of your own with the columns `label` and `text` can take its place: set
-`TUTORIAL_MESSAGES` to its path. Its rows are shuffled, and the last fifth is the
-validation set.
+classes, 960 messages to train and 240 to validate, written for this project.
 
 A bag of words (TF-IDF) with logistic regression is the baseline. It is also easy to
 serve, so serve ALBERT only if it is more accurate.
 """
 
-own_messages = os.environ.get("TUTORIAL_MESSAGES")
-messages = own_messages or data_path / "support_messages.tsv"
-with open(messages, encoding="utf-8", newline="") as file:
+with open(data_path / "support_messages.tsv", encoding="utf-8", newline="") as file:
     rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
-if own_messages:
-    random.Random(0).shuffle(rows)  # They may be sorted by label.
 texts = [row["text"] for row in rows]
 labels = [row["label"] for row in rows]
 train_count = len(rows) - len(rows) // 5

@@ -2,7 +2,7 @@
 Title: Several devices and TPUs
 Author: keras_albert authors
 Date created: 2026/11/23
-Last modified: 2026/11/25
+Last modified: 2026/11/27
 Description: Train on several devices from raw strings, with the losses of one device.
 Accelerator: GPU
 """
@@ -53,7 +53,6 @@ os.environ["XLA_FLAGS"] = (
 
 import csv
 import pathlib
-import random
 
 import keras
 import matplotlib.pyplot as plt
@@ -71,9 +70,9 @@ if backend == "tensorflow":
 import keras_albert
 
 preset = "albert_tiny_en_uncased"
-data_path = pathlib.Path(os.environ.get("TUTORIAL_DATA", "../../examples/data"))
+data_path = pathlib.Path("../../examples/data")
 if not data_path.is_dir():
-    print("Download the data of the tutorials, and set TUTORIAL_DATA to their folder.")
+    data_path = pathlib.Path()  # The file was downloaded next to this one.
 batch_size, epochs = 32, 3
 
 """
@@ -81,19 +80,11 @@ batch_size, epochs = 32, 3
 
 122 support messages to train and 60 to validate. The number is no multiple of the
 batch size, on purpose: the last batch has 26 rows, which four devices cannot share
-evenly. A file of your own with the columns `label` and `text` can take its place: set
-`TUTORIAL_MESSAGES` to its path. Its rows are shuffled first, and at least 182 of them
-are needed.
+evenly.
 """
 
-own_messages = os.environ.get("TUTORIAL_MESSAGES")
-messages = own_messages or data_path / "support_messages.tsv"
-with open(messages, encoding="utf-8", newline="") as file:
+with open(data_path / "support_messages.tsv", encoding="utf-8", newline="") as file:
     rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
-if own_messages:
-    random.Random(0).shuffle(rows)  # They may be sorted by label.
-if len(rows) < 122 + 60:
-    raise ValueError(f"{messages} has {len(rows)} rows, and 182 are needed.")
 texts = [row["text"] for row in rows]
 labels = [row["label"] for row in rows]
 class_names = sorted(set(labels))

@@ -2,7 +2,7 @@
 Title: The effect of shared layers and factorized embeddings
 Author: keras_albert authors
 Date created: 2026/11/23
-Last modified: 2026/11/25
+Last modified: 2026/11/27
 Description: Count and train ALBERT with and without its two ideas, at several depths.
 Accelerator: GPU
 """
@@ -38,9 +38,7 @@ block in a loop of four layers, is part of the package.
 """
 
 import csv
-import os
 import pathlib
-import random
 import time
 
 import keras
@@ -56,9 +54,9 @@ from keras_albert.text import train_vocabulary
 
 keras.utils.set_random_seed(0)
 preset = "albert_tiny_en_uncased"
-data_path = pathlib.Path(os.environ.get("TUTORIAL_DATA", "../../examples/data"))
+data_path = pathlib.Path("../../examples/data")
 if not data_path.is_dir():
-    print("Download the data of the tutorials, and set TUTORIAL_DATA to their folder.")
+    data_path = pathlib.Path()  # The file was downloaded next to this one.
 
 """
 ## The parameters
@@ -217,12 +215,8 @@ file: it is the number of times the loop runs. So the preset can be loaded at an
 depth. What happens if it is not the depth of the pretraining?
 """
 
-own_messages = os.environ.get("TUTORIAL_MESSAGES")
-messages = own_messages or data_path / "support_messages.tsv"
-with open(messages, encoding="utf-8", newline="") as file:
+with open(data_path / "support_messages.tsv", encoding="utf-8", newline="") as file:
     rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
-if own_messages:
-    random.Random(0).shuffle(rows)  # They may be sorted by label.
 texts = [row["text"] for row in rows]
 labels = [row["label"] for row in rows]
 
@@ -384,8 +378,6 @@ are enough.
 What to try next:
 
 - `num_groups=2`, between sharing all layers and none;
-- your own messages: set `TUTORIAL_MESSAGES` to a file with the columns `label` and
-  `text`, whose rows are shuffled;
 - `keras-albert exits`, the table of exits for a model and a file of your own;
 - [distillation](distillation.py): a shallow loop that learns from a deep one;
 - [pretraining](pretraining.py) with other sizes in `backbone`;
