@@ -90,21 +90,29 @@ def _table(head: list[str], rows: list[list[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def models_table() -> str:
-    """Return the scores of all models: a row for each measure."""
+def _models_table(is_published: bool) -> str:
     found = read("models")
-    measured = [model for model in found["models"] if "published" not in model]
-    names = {model["id"]: model["name"] for model in found["models"]}
+    models = [m for m in found["models"] if ("published" in m) == is_published]
     rows = []
     for measure in found["measures"]:
         texts = {
             model: as_text(score, measure["unit"])
             for model, score in _scores(measure["id"]).items()
         }
-        cells = [texts.pop(model["id"], "") for model in measured]
-        others = "; ".join(f"{names[model]} {text}" for model, text in texts.items())
-        rows.append([measure["name"], *cells, others])
-    return _table(["", *(model["name"] for model in measured), "published"], rows)
+        cells = [texts.get(model["id"], "") for model in models]
+        if any(cells):
+            rows.append([measure["name"], *cells])
+    return _table(["", *(model["name"] for model in models)], rows)
+
+
+def models_table() -> str:
+    """Return the scores of the models measured here: a row for each measure."""
+    return _models_table(is_published=False)
+
+
+def published_table() -> str:
+    """Return the scores that others published."""
+    return _models_table(is_published=True)
 
 
 def messages_table() -> str:
@@ -172,6 +180,7 @@ def speed_table() -> str:
 TABLES = {
     "messages": messages_table,
     "models": models_table,
+    "published": published_table,
     "ready": ready_table,
     "sources": sources_table,
     "speed": speed_table,
