@@ -371,7 +371,7 @@ probabilities = {
 
 """
 The ONNX file contains the tokenizer as an operation of onnxruntime-extensions. This is
-a complete client. It runs in a process of its own, as it would on a server that has
+a complete client. It runs in a separate process, as it would on a server that has
 neither Keras nor TensorFlow.
 """
 

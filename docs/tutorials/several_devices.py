@@ -307,7 +307,7 @@ one model in all processes, and so do `keras-albert finetune` and `pretrain`:
 KERAS_BACKEND=torch torchrun --nproc-per-node=8 train.py
 ```
 
-Each process is given all texts, and takes its rows of each batch; `batch_size` is the
+Each process receives all texts, and takes its rows of each batch; `batch_size` is the
 size of the whole batch, as above. On GPUs, `train.py` first calls
 `torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))`.
 

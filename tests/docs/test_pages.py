@@ -115,6 +115,12 @@ def test_programs_exist(page):
     assert not missing
 
 
+def test_code_fits_a_screen(page):
+    """A line of 88 characters is not cut at 1366 pixels."""
+    blocks = re.findall(r"```(?:bash|python|text|json|yaml)\n(.*?)```", page, re.DOTALL)
+    assert not [line for line in "".join(blocks).splitlines() if len(line) > 88]
+
+
 def test_pages_are_found():
     assert len(PAGES) > 40
 

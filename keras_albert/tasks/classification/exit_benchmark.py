@@ -27,7 +27,7 @@ def measure_exits(
     tolerances: Sequence[float] | None = None,
     rounds: int = 3,
 ) -> list[dict[str, Any]]:
-    """Measure a validation set at each depth, and with rules by which texts leave.
+    """Measure accuracy and time at each depth and with each exit rule.
 
     The settings take turns, so that a change in the load of the machine affects all of
     them. Times depend on the machine, the backend and `batch_size`.

@@ -433,7 +433,7 @@ class AlbertClassifier(
     def calibrate(
         self, x: Any, y: Any = None, error_rate: float | None = None
     ) -> dict[str, float]:
-        """Make probabilities honest, by texts that were not trained on.
+        """Calibrate the probabilities on texts that were not trained on.
 
         A temperature, by which logits are divided so that the cross-entropy is lowest,
         becomes part of the head, and so of presets and exports. With `error_rate`,
