@@ -34,6 +34,7 @@ _CAN_RUN = {
     "build_index": importlib.util.find_spec("faiss"),
     "export_mediapipe": importlib.util.find_spec("mediapipe"),
     "export_web_page": _NODE.exists(),
+    "tf_dataset": importlib.util.find_spec("tensorflow"),
 }
 
 
@@ -45,6 +46,22 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.skipif(not can_run, reason="not installed"))
 
 
+@pytest.fixture(scope="session")
+def _prepared(tmp_path_factory):
+    """Prepare nine documents, which examples of their readers open."""
+    from keras_albert.pretraining import (  # noqa: PLC0415
+        prepare_examples,
+        train_vocabulary_on,
+    )
+
+    folder = tmp_path_factory.mktemp("examples")
+    texts, output = folder / "a.txt", folder / "prepared"
+    texts.write_text("A fine film.\nIt was long.\nThe end was dull.\n\n" * 9)
+    vocabulary = train_vocabulary_on(texts, vocabulary_size=30, hard_vocab_limit=False)
+    prepare_examples(texts, output, vocabulary, held_out=0.0, short_seq_prob=0.0)
+    return output
+
+
 @pytest.fixture(autouse=True)
 def _examples_write_elsewhere(request):
     """Run each example in a directory of its own, as users do."""
@@ -52,3 +69,5 @@ def _examples_write_elsewhere(request):
         directory = request.getfixturevalue("tmp_path")
         request.getfixturevalue("monkeypatch").chdir(directory)
         (directory / "js").symlink_to(_NODE)
+        if request.node.path.name == "dataset.py":
+            (directory / "prepared").symlink_to(request.getfixturevalue("_prepared"))

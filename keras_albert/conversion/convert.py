@@ -48,6 +48,18 @@ class Conversion:
             target (empty if there is none), and its shape.
         differences: dict. For each reader of the new files, the largest absolute
             difference of an output on the probe batch.
+
+    Example:
+        >>> from keras_albert import AlbertBackbone
+        >>> from keras_albert.conversion import convert_checkpoint
+        >>> backbone = AlbertBackbone(
+        ...     vocabulary_size=40, num_layers=1, num_heads=2, embedding_dim=4,
+        ...     hidden_dim=8, intermediate_dim=16)
+        >>> backbone.save_to_preset("ours")
+        >>> done = convert_checkpoint(
+        ...     "ours", "theirs", "keras-hub", with_vocabulary=False)
+        >>> done.model, sorted(done.differences)
+        ('AlbertBackbone', ['KerasHub', 'keras_albert'])
     """
 
     model: str

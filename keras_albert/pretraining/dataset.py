@@ -61,6 +61,12 @@ class PretrainingBatches:
 
     Raises:
         ValueError: If a number is out of range.
+
+    Example:
+        >>> from keras_albert.pretraining import PretrainingData
+        >>> batches = PretrainingData("prepared").batches(4)
+        >>> batches.steps_per_epoch
+        3
     """
 
     def __init__(
@@ -113,6 +119,12 @@ class PretrainingBatches:
 
         Raises:
             ValueError: If there is no such batch, or no such part.
+
+        Example:
+            >>> batches = PretrainingData("prepared").batches(4, sequence_length=64)
+            >>> x, y, weights = batches.batch(0)
+            >>> x["token_ids"].shape, y["sentence_order"].shape
+            ((4, 64), (4,))
         """
         steps = self.steps_per_epoch
         if step < 0 or not (self.shuffle or step < steps):
@@ -153,6 +165,11 @@ class PretrainingBatches:
         Returns:
             A dataset of `(x, y, sample_weight)` with static shapes and without
             options: add `prefetch`, `with_options` as needed.
+
+        Example:
+            >>> dataset = PretrainingData("prepared").batches(4).tf_dataset()
+            >>> dataset.element_spec[0]["token_ids"].shape.as_list()
+            [4, 512]
         """
         import tensorflow as tf  # noqa: PLC0415
 
@@ -294,7 +311,11 @@ class PretrainingData:
         ValueError: If the directory is incomplete, has no such split, a file is not
             the one that was prepared, or an argument is out of range.
 
-    Example: see `prepare_examples`, which writes such a directory.
+    Example:
+        >>> from keras_albert.pretraining import PretrainingData
+        >>> data = PretrainingData("prepared")  # written by `prepare_examples`
+        >>> len(data), data.sequence_length
+        (9, 512)
     """
 
     def __init__(
@@ -371,6 +392,11 @@ class PretrainingData:
 
         Raises:
             ValueError: If a number is out of range.
+
+        Example:
+            >>> batches = PretrainingData("prepared").batches(2, sequence_length=128)
+            >>> batches.batch(7)[0]["segment_ids"].shape
+            (2, 128)
         """
         length = sequence_length or self.sequence_length
         return PretrainingBatches(self, batch_size, length, accumulation_steps, shuffle)
@@ -383,6 +409,12 @@ class PretrainingData:
 
         Returns:
             The first segments, and the second ones.
+
+        Example:
+            >>> data = PretrainingData("prepared")
+            >>> first, second = data.segments(np.array([3, 0]))
+            >>> len(first), len(second)
+            (2, 2)
         """
         return self.files.segments(rows)
 

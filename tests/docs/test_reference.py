@@ -5,16 +5,8 @@ import inspect
 
 from extensions import reference
 
-# Made by other names, whose examples show them: `convert_checkpoint`, `verify`, and
-# `prepare_examples`, without whose files there is nothing to read.
-WITHOUT_EXAMPLE = frozenset(
-    {
-        *("Conversion", "VerifiedModel"),
-        *("PretrainingData", "PretrainingData.batches", "PretrainingData.segments"),
-        *("PretrainingBatches", "PretrainingBatches.batch"),
-        "PretrainingBatches.tf_dataset",
-    }
-)
+# Its example is that of `verify`, which exports a model first.
+WITHOUT_EXAMPLE = frozenset({"VerifiedModel"})
 
 
 def has_example(value):
