@@ -20,6 +20,7 @@ from keras_albert.commands.files import FileRows
 from keras_albert.commands.report import plain_console, print_results, resumable_run
 from keras_albert.commands.tasks import known_task
 from keras_albert.compression import compress, distill
+from keras_albert.compression.distill import check_models
 from keras_albert.compression.text_spans import split_texts
 from keras_albert.conversion.convert import class_of, load_task
 from keras_albert.presets.checkpoint import open_checkpoint
@@ -94,6 +95,8 @@ def _run(arguments: argparse.Namespace, folder: RunFolder) -> None:
         data = {"x": train.x, "y": train.y, "validation_data": (dev.x, dev.y)}
         score = lambda model: kind.evaluate_tuned(model, dev).report.scores  # noqa: E731
     rows: list[Row] = []
+    if data:
+        check_models(student, teacher)
     measured = {
         "original": measure(teacher, score),
         "start": measure(student, score),

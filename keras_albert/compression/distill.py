@@ -143,7 +143,7 @@ def distill(
         ['cosines_loss', 'epoch', 'hidden_loss']
     """
     refuse_processes("`distill`")
-    _check_models(student, teacher)
+    check_models(student, teacher)
     sizes = {"batch_tokens": batch_tokens, "batch_size": batch_size, "workers": workers}
     _check_numbers(hours, steps, max_length, learning_rate, **sizes)
     reads_texts = isinstance(student, (tasks.AlbertTextEmbedder, tasks.AlbertMaskedLM))
@@ -229,7 +229,8 @@ def soft_cross_entropy(true: Any, predicted: Any) -> Any:
     return _TEMPERATURE**2 * ops.sum(difference, axis=-1)
 
 
-def _check_models(student: Any, teacher: Any) -> None:
+def check_models(student: Any, teacher: Any) -> None:
+    """Check that one of two tasks can learn from the other."""
     for name, model in (("student", student), ("teacher", teacher)):
         if not isinstance(model, AlbertTask):
             raise TypeError(

@@ -133,8 +133,9 @@ class TrainingRecorder(keras.callbacks.Callback):
         """Begin the run, or resume it from a checkpoint."""
         if checkpoint is not None:
             self._restore(checkpoint, task)
-        if self.devices.is_chief:
-            self.folder.begin(self.rows)
+        state = [*task.variables, *task.optimizer.variables]
+        size = sum(4 * math.prod(each.shape) for each in state)
+        self.devices.by_chief(lambda: self.folder.begin(self.rows, size))
         self._saved_at = self._agreed_at = time.monotonic()
         self._agreed = self._next_agreement = self._saved = self.done
 

@@ -289,9 +289,18 @@ class RunFolder:
             )
         return checkpoint
 
-    def begin(self, rows: list[Row]) -> None:
-        """Make the directory, and a curve that ends where the run resumes."""
+    def begin(self, rows: list[Row], size: int = 0) -> None:
+        """Make the directory, and a curve that ends where the run resumes.
+
+        The disk must have room for a checkpoint of `size` bytes.
+        """
         self.training.mkdir(parents=True, exist_ok=True)
+        free = shutil.disk_usage(self.training).free
+        if free < size:
+            raise OSError(
+                f"{self.training} has {free / 1e6:,.1f} MB free, and a checkpoint "
+                f"takes {size / 1e6:,.1f} MB. Free some space, or write elsewhere."
+            )
         self.curve.write(rows)
         if self.address is not None:
             # A store that cannot be written to ends the run at its start.

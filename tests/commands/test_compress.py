@@ -24,6 +24,8 @@ def presets(tiny_proto, tmp_path_factory):
     tokenizer = AlbertTokenizer(tiny_proto)
     preprocessor = AlbertTextEmbedderPreprocessor(tokenizer, **LENGTHS)
     AlbertTextEmbedder(backbone(), preprocessor).save_to_preset(folder / "embedder")
+    narrow = AlbertTextEmbedder(backbone(hidden_dim=8), preprocessor)
+    narrow.save_to_preset(folder / "narrow")
     task = AlbertClassifier(
         backbone(),
         labels=("bad", "good"),
@@ -110,6 +112,10 @@ def test_without_data_the_start_is_saved(presets, tmp_path):
         ),
         (["--groups", 1, "--hours", 1], "There is nothing to train on"),
         (["--groups", 1, "--student", "x"], "--student sets the sizes"),
+        (
+            ["--student", "narrow", "--texts", "texts.txt", "--steps", 1],
+            "have layers of the same width",
+        ),
         (["--groups", 3], "`--num-groups` can only be reduced"),
         (
             ["--groups", 1, "--train", "dev.tsv", "--dev", "dev.tsv"],

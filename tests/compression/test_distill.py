@@ -48,7 +48,7 @@ TEXTS = [f"{first} {second}" for first in WORDS for second in WORDS] * 4
 SHORT = {"batch_tokens": 64, "max_length": 16, "verbose": 0}
 
 
-def backbone(seed=3, dropout=0.1):
+def backbone(seed=3, dropout=0.1, hidden_dim=16):
     keras.utils.set_random_seed(seed)
     return AlbertBackbone(
         dropout=dropout,
@@ -57,7 +57,7 @@ def backbone(seed=3, dropout=0.1):
         num_layers=2,
         num_heads=2,
         embedding_dim=16,
-        hidden_dim=16,
+        hidden_dim=hidden_dim,
         intermediate_dim=32,
         num_groups=2,
         max_sequence_length=16,

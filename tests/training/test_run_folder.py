@@ -44,6 +44,13 @@ def test_a_file_in_its_place_is_named(tmp_path):
         pass
 
 
+def test_a_disk_without_room_for_a_checkpoint_is_named_at_the_start(tmp_path):
+    folder = RunFolder(tmp_path / "run")
+    with pytest.raises(OSError, match=r"MB free, and a checkpoint takes [\d,.]+ MB"):
+        folder.begin([], size=2**60)
+    assert not folder.curve.path.exists()
+
+
 def test_a_checkpoint_of_another_version_is_refused(tmp_path, monkeypatch):
     folder = RunFolder(tmp_path / "run")
     module = "keras_albert.training.run_folder"
