@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from keras import ops
 
-from keras_albert.backbone.albert_backbone import AlbertBackbone
+from keras_albert.backbone import AlbertBackbone
 from keras_albert.layers.factorized_embedding import FactorizedEmbedding
 from keras_albert.tasks.base import other_backbone
 from keras_albert.text.tokenizer.albert_tokenizer import AlbertTokenizer

@@ -7,7 +7,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_albert.backbone.albert_backbone import AlbertBackbone
+from keras_albert.backbone import AlbertBackbone
 from keras_albert.pretraining.config import PretrainingConfig
 from keras_albert.pretraining.lamb import Lamb
 from keras_albert.tasks.base.losses_and_metrics import TokenAccuracy

@@ -7,7 +7,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_albert.backbone.albert_backbone import VECTORS
+from keras_albert.backbone import VECTORS
 from keras_albert.layers.run_layers import own_arguments
 from keras_albert.types import Tensor
 from keras_albert.utils.keras_internals import adam_moments, variable_index

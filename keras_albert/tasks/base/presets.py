@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import keras
 
-from keras_albert.backbone.albert_backbone import AlbertBackbone
+from keras_albert.backbone import AlbertBackbone
 from keras_albert.presets.checkpoint import OWN_FORMAT, Checkpoint, open_checkpoint
 from keras_albert.presets.checkpoint_exports import CheckpointExports
 from keras_albert.presets.preset_mixin import PresetMixin

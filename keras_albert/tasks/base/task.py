@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 import keras
 import numpy.typing as npt
 
-from keras_albert.backbone.albert_backbone import select_inputs
+from keras_albert.backbone import select_inputs
 from keras_albert.layers.attention import packed_rows
 from keras_albert.layers.run_layers import call_layer, is_bare, own_arguments
 from keras_albert.tasks.base.auto_compile import AutomaticCompile

@@ -30,6 +30,8 @@ from keras_albert.types import Activation, DType, FloatArray, ModelInputs, Tenso
 from keras_albert.utils import keras_internals
 from keras_albert.utils.arguments import check_positive, refuse_unknown
 
+__all__ = ["AlbertBackbone", "architecture"]
+
 # (layers, hidden width, heads). Paper, table 1, as released (xlarge: 16 heads of 128).
 _PUBLISHED = {
     "base": (12, 768, 12),
