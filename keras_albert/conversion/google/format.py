@@ -53,8 +53,8 @@ from keras_albert.tasks.base.other_backbone import merge_adapters
 from keras_albert.text.tokenizer import word_piece
 from keras_albert.text.tokenizer.vocabularies import open_vocabulary
 from keras_albert.utils.atomic_files import temporary_directory
+from keras_albert.utils.child_process import run_in_tensorflow
 from keras_albert.utils.reading import write_json
-from keras_albert.utils.tensorflow_process import run_in_tensorflow
 
 _VOCABULARY_FILE = "30k-clean.model"
 
