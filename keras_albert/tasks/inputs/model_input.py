@@ -18,8 +18,8 @@ from keras_albert.tasks.inputs.batches import (
 )
 from keras_albert.tasks.inputs.preprocessed_inputs import holds_ids
 from keras_albert.text import packing
+from keras_albert.text.batching import PackedShape
 from keras_albert.text.reading import TextBatch, text_columns
-from keras_albert.text.sequence_packing import PackedShape
 from keras_albert.types import Batch, Mode
 from keras_albert.utils.arguments import check_positive
 
