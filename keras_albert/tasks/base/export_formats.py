@@ -15,11 +15,11 @@ WRITERS = {
     "onnx": "keras_albert.serving.onnx.export:export_onnx",
     "litert": "keras_albert.serving.litert:export_litert",
     "mediapipe": "keras_albert.serving.mediapipe:export_mediapipe",
-    "server": "keras_albert.serving.servers.export:export_server",
+    "server": "keras_albert.serving.servers:export_server",
     "transformers_onnx": (
         "keras_albert.conversion.transformers_onnx:export_transformers_onnx"
     ),
-    "web_page": "keras_albert.conversion.web_page.export:export_web_page",
+    "web_page": "keras_albert.conversion.web_page:export_web_page",
 }
 _DEFAULT = "tf_saved_model"
 # The formats of a suffix, first the default.
