@@ -19,10 +19,10 @@ from keras_albert.tasks.question_answering.answers import (
     SpanCandidates,
     best_null_threshold,
     is_invisible,
+    question_scores,
     rank_answers,
     span_candidates,
 )
-from keras_albert.tasks.question_answering.squad_scores import question_scores
 from keras_albert.text.packing import check_counts
 from keras_albert.text.reading import TextBatch
 from keras_albert.text.tasks.question_answering import (
