@@ -153,7 +153,7 @@ class MaskedLMHead(run_layers.AlbertLayer):
         **kwargs: Any,
     ) -> None:
         super().__init__(dtype=dtype, **kwargs)
-        arguments.check_epsilon(layer_norm_epsilon)
+        arguments.check_rates(layer_norm_epsilon=layer_norm_epsilon)
         self.token_embedding = token_embedding
         self.activation = activation
         self.layer_norm_epsilon = layer_norm_epsilon
@@ -317,8 +317,7 @@ class ConditionalSpanHead(run_layers.AlbertLayer):
         **kwargs: Any,
     ) -> None:
         super().__init__(dtype=dtype, **kwargs)
-        arguments.check_rates(dropout=dropout)
-        arguments.check_epsilon(layer_norm_epsilon)
+        arguments.check_rates(dropout=dropout, layer_norm_epsilon=layer_norm_epsilon)
         self.dropout = dropout
         self.layer_norm_epsilon = layer_norm_epsilon
 

@@ -19,7 +19,6 @@ from keras_albert.types import Activation, DType, FloatArray, Tensor
 from keras_albert.utils.arguments import (
     MAX_LAYERS,
     check_at_most,
-    check_epsilon,
     check_positive,
     check_rates,
 )
@@ -95,7 +94,7 @@ class SharedTransformerEncoder(run_layers.AlbertLayer):
     ) -> None:
         super().__init__(dtype=dtype, **kwargs)
         check_rates(dropout=dropout, attention_dropout=attention_dropout)
-        check_epsilon(layer_norm_epsilon)
+        check_rates(layer_norm_epsilon=layer_norm_epsilon)
         check_positive(
             num_groups=num_groups, num_inner_repetitions=num_inner_repetitions
         )

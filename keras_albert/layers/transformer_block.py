@@ -11,7 +11,7 @@ from keras_albert.layers import run_layers
 from keras_albert.layers.attention import attend, attend_fused, use_fused_attention
 from keras_albert.layers.randomness import StepSeed, albert_initializer, derive_seeds
 from keras_albert.types import Activation, DType, Tensor
-from keras_albert.utils.arguments import check_epsilon, check_rates
+from keras_albert.utils.arguments import check_rates
 
 # Dropouts in a block: attention probabilities, attention output, feed-forward.
 DROPOUTS_PER_BLOCK = 3
@@ -72,7 +72,7 @@ class TransformerBlock(run_layers.AlbertLayer):
     ) -> None:
         super().__init__(dtype=dtype, **kwargs)
         check_rates(dropout=dropout, attention_dropout=attention_dropout)
-        check_epsilon(layer_norm_epsilon)
+        check_rates(layer_norm_epsilon=layer_norm_epsilon)
         self.num_heads = num_heads
         self.intermediate_dim = intermediate_dim
         self.dropout = dropout

@@ -8,18 +8,16 @@ from typing import Any
 
 Writer = Callable[..., Any]
 
-# The writers by the argument `format` of `export`, in folders above this one. They are
+# The functions of `keras_albert.serving` by the argument `format` of `export`. They are
 # called with the task, the path and further arguments.
 WRITERS = {
-    "tf_saved_model": "keras_albert.serving.saved_model.export:export_saved_model",
-    "onnx": "keras_albert.serving.onnx.export:export_onnx",
-    "litert": "keras_albert.serving.litert:export_litert",
-    "mediapipe": "keras_albert.serving.mediapipe:export_mediapipe",
-    "server": "keras_albert.serving.servers:export_server",
-    "transformers_onnx": (
-        "keras_albert.conversion.transformers_onnx:export_transformers_onnx"
-    ),
-    "web_page": "keras_albert.conversion.web_page:export_web_page",
+    "tf_saved_model": "export_saved_model",
+    "onnx": "export_onnx",
+    "litert": "export_litert",
+    "mediapipe": "export_mediapipe",
+    "server": "export_server",
+    "transformers_onnx": "export_transformers_onnx",
+    "web_page": "export_web_page",
 }
 _DEFAULT = "tf_saved_model"
 # The formats of a suffix, first the default.
@@ -42,7 +40,7 @@ def export_writer(name: str) -> Writer:
             f"There is no export format {name!r}. Choose one of: "
             f"{', '.join(sorted(WRITERS))}."
         )
-    writer: Writer = resolve_name(WRITERS[name])
+    writer: Writer = resolve_name(f"keras_albert.serving:{WRITERS[name]}")
     return writer
 
 
