@@ -24,7 +24,7 @@ from keras_albert.compression.text_spans import split_texts
 from keras_albert.conversion.convert import class_of, load_task
 from keras_albert.presets.checkpoint import open_checkpoint
 from keras_albert.presets.handles import local_directory
-from keras_albert.tasks.base.other_backbone import with_backbone
+from keras_albert.tasks.base.cloning import with_backbone
 from keras_albert.tasks.base.task import AlbertTask
 from keras_albert.tasks.distribution.processes import refuse_processes
 from keras_albert.text import AlbertTextEmbedderPreprocessor

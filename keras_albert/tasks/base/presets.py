@@ -13,7 +13,7 @@ from keras_albert.presets.checkpoint import OWN_FORMAT, Checkpoint, open_checkpo
 from keras_albert.presets.checkpoint_exports import CheckpointExports
 from keras_albert.presets.preset_mixin import PresetMixin
 from keras_albert.presets.stored_weights import check_stored_weights
-from keras_albert.tasks.base.other_backbone import at_depth, with_backbone
+from keras_albert.tasks.base.cloning import at_depth, with_backbone
 from keras_albert.utils.arguments import refuse_unknown
 from keras_albert.utils.keras_internals import all_layers
 

@@ -9,14 +9,14 @@ import keras
 import numpy as np
 
 from keras_albert.tasks.inputs import datasets, tables
-from keras_albert.tasks.inputs.batch_padding import IdRows, share_dataset
+from keras_albert.tasks.inputs.batch_sharding import share_dataset
 from keras_albert.tasks.inputs.batches import (
     LengthBatches,
     PackedBatches,
     pack_sequences,
     packed_shape,
 )
-from keras_albert.tasks.inputs.preprocessed_inputs import holds_ids
+from keras_albert.tasks.inputs.preprocessed_inputs import IdRows, holds_ids
 from keras_albert.text import packing
 from keras_albert.text.batching import PackedShape
 from keras_albert.text.reading import TextBatch, text_columns

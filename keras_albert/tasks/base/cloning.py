@@ -1,4 +1,4 @@
-"""A model like another one, on another backbone."""
+"""Copies of models: on another backbone, at another depth, with merged adapters."""
 
 import warnings
 from collections.abc import Callable
