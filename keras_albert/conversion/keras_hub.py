@@ -45,6 +45,7 @@ from keras_albert.presets.checkpoint import (
 )
 from keras_albert.presets.stored_weights import (
     check_stored_weights,
+    head_weights,
     stored_arrays,
     weights_path,
 )
@@ -305,9 +306,7 @@ class KerasHubCheckpoint(WeightMapCheckpoint):
         cls = getattr(keras_hub.models, name)
         theirs = cls(backbone, preprocessor=None, **arguments)
         with reading(path):
-            inside = {id(weight) for weight in backbone.weights}
-            own = [weight for weight in theirs.weights if id(weight) not in inside]
-            check_stored_weights(own, path)
+            check_stored_weights(head_weights(theirs), path)
             theirs.load_task_weights(str(path))
         return theirs
 
