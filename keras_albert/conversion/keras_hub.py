@@ -30,7 +30,7 @@ from keras_albert.conversion.weight_map import (
     split_last,
     variables_by_path,
 )
-from keras_albert.layers.run_layers import gelu_approximate, get_activation
+from keras_albert.layers.base_layer import gelu_approximate, get_activation
 from keras_albert.presets.checkpoint import (
     CONFIG_FILE,
     INDEX_FILE,

@@ -7,8 +7,8 @@ import keras_hub
 from keras import ops
 
 from keras_albert.layers.attention import PackedRows
-from keras_albert.layers.randomness import albert_initializer, derive_seeds
-from keras_albert.layers.run_layers import AlbertLayer, call_layer, run_layer
+from keras_albert.layers.base_layer import AlbertLayer, albert_initializer, derive_seeds
+from keras_albert.layers.run_layers import call_layer, run_layer
 from keras_albert.types import DType, Tensor
 from keras_albert.utils.arguments import check_rates
 

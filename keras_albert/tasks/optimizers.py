@@ -9,7 +9,7 @@ import numpy as np
 from keras import ops
 
 from keras_albert.backbone import VECTORS
-from keras_albert.layers.run_layers import own_arguments
+from keras_albert.layers.base_layer import own_arguments
 from keras_albert.types import Tensor
 from keras_albert.utils.keras_internals import adam_moments, variable_index
 

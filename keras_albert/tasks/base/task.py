@@ -10,7 +10,8 @@ import numpy.typing as npt
 
 from keras_albert.backbone import select_inputs
 from keras_albert.layers.attention import packed_rows
-from keras_albert.layers.run_layers import call_layer, is_bare, own_arguments
+from keras_albert.layers.base_layer import own_arguments
+from keras_albert.layers.run_layers import call_layer, is_bare
 from keras_albert.tasks.base.auto_compile import AutomaticCompile
 from keras_albert.tasks.base.export_formats import check_export_options, export_writer
 from keras_albert.tasks.base.heads import RandomHead
