@@ -155,7 +155,7 @@ output (path): a new directory
 --student PRESET: instead of sizes: a small model to train further
 [data]
 --texts FILE (path...): for an embedder or a masked language model: a text per line
-  (.txt, .gz), or a column `text`
+  (.txt, .gz), or the text column of a table
 --train (path): for other tasks: as in finetune
 --dev (path): the validation file
 --limit (count): maximum number of examples per file
