@@ -26,7 +26,7 @@ import os
 from pathlib import Path
 
 from keras_albert_cli.command import fraction, whole_number
-from keras_albert_cli.run_program import loading
+from keras_albert_cli.loading import loading
 
 with loading("albert_tiny.py"):
     from books import read_books

@@ -20,7 +20,7 @@ from itertools import islice
 from pathlib import Path
 
 from keras_albert_cli.command import SEED, positive_number, whole_number
-from keras_albert_cli.run_program import loading
+from keras_albert_cli.loading import loading
 
 with loading("fill_mask.py"):
     import keras

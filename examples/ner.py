@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 
 from keras_albert_cli.command import SEED, positive_number, whole_number
-from keras_albert_cli.run_program import loading
+from keras_albert_cli.loading import loading
 
 with loading("ner.py"):
     import keras

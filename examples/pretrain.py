@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 
 from keras_albert_cli.command import whole_number
-from keras_albert_cli.run_program import loading
+from keras_albert_cli.loading import loading
 
 with loading("pretrain.py"):
     from keras_albert import AlbertClassifier

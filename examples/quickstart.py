@@ -18,7 +18,7 @@ import sys
 from pathlib import Path
 
 from keras_albert_cli.command import whole_number
-from keras_albert_cli.run_program import hidden_messages, loading
+from keras_albert_cli.loading import hidden_messages, loading
 
 with loading("quickstart.py"):
     import keras

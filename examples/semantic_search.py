@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 
 from keras_albert_cli.command import SEED, whole_number
-from keras_albert_cli.run_program import loading
+from keras_albert_cli.loading import loading
 
 with loading("semantic_search.py"):
     import keras

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from keras_albert_cli.command import SEED, whole_number
-from keras_albert_cli.run_program import loading
+from keras_albert_cli.loading import loading
 
 with loading("squad.py"):
     import keras

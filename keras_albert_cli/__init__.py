@@ -9,8 +9,8 @@ when a command runs.
 import os
 import sys
 
+from keras_albert_cli.loading import STOP_SIGNALS
 from keras_albert_cli.run_command import run_command
-from keras_albert_cli.run_program import STOP_SIGNALS
 
 
 def main() -> int:

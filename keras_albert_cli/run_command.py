@@ -12,8 +12,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from keras_albert_cli.loading import loading, set_verbose
 from keras_albert_cli.options import COMMANDS, build_parser
-from keras_albert_cli.run_program import loading, run_program, set_verbose
+from keras_albert_cli.run_program import run_program
 
 # Of `keras_albert.utils.reading`: `Path` joins the two slashes.
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/+")

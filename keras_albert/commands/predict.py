@@ -43,7 +43,7 @@ from keras_albert.text.packing import pack_all
 from keras_albert.training.devices import devices_of_processes
 from keras_albert.utils.environment import check_packages, versions
 from keras_albert.utils.remote import fetch, is_remote
-from keras_albert_cli.run_program import hidden_messages
+from keras_albert_cli.loading import hidden_messages
 
 
 @dataclass(frozen=True)

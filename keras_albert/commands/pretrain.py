@@ -28,7 +28,7 @@ from keras_albert.pretraining.pretrain import pretrain
 from keras_albert.text.tokenizer.albert_tokenizer import AlbertTokenizer
 from keras_albert.utils.reading import read_json
 from keras_albert.utils.remote import fetch
-from keras_albert_cli.run_program import hidden_messages
+from keras_albert_cli.loading import hidden_messages
 
 
 def run_prepare(arguments: argparse.Namespace) -> None:
