@@ -13,7 +13,6 @@ from keras_albert.layers.attention import packed_rows
 from keras_albert.layers.base_layer import own_arguments
 from keras_albert.layers.run_layers import call_layer, is_bare
 from keras_albert.tasks.base.auto_compile import AutomaticCompile
-from keras_albert.tasks.base.export_formats import check_export_options, export_writer
 from keras_albert.tasks.base.heads import RandomHead
 from keras_albert.tasks.base.outputs import outputs_of, predict_all
 from keras_albert.tasks.base.predict_function import BatchOutputs, DepthViews
@@ -31,6 +30,7 @@ from keras_albert.tasks.inputs.datasets import (
 )
 from keras_albert.tasks.inputs.preprocessed_inputs import holds_ids, read_ids
 from keras_albert.tasks.inputs.tables import Columns, RawData, has_columns, read_table
+from keras_albert.tasks.table import check_export_options, export_writer
 from keras_albert.text.packing import read_weights
 from keras_albert.text.reading import text_columns
 from keras_albert.types import Mode
