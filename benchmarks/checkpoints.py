@@ -26,7 +26,7 @@ NAMES = ("ours", "orbax", "torch.distributed.checkpoint")
 def values(size: str) -> list[np.ndarray]:
     """Random values of the shapes of a model, three of each."""
     from keras_albert import AlbertBackbone, AlbertPretrainer
-    from keras_albert.backbone.albert_backbone import MODEL_SIZES
+    from keras_albert.backbone import MODEL_SIZES
 
     backbone = AlbertBackbone(vocabulary_size=30000, **MODEL_SIZES[size])
     shapes = [tuple(each.shape) for each in AlbertPretrainer(backbone).weights]

@@ -23,7 +23,7 @@ BATCH_SIZE = 32
 def build_backbone(size: str, vocabulary_size: int, **changes: Any) -> Any:
     """Build keras_albert's backbone with random weights and changed arguments."""
     from keras_albert import AlbertBackbone
-    from keras_albert.backbone.albert_backbone import MODEL_SIZES
+    from keras_albert.backbone import MODEL_SIZES
 
     arguments = {"seed": 0} | MODEL_SIZES[size] | changes
     return AlbertBackbone(vocabulary_size=vocabulary_size, **arguments)

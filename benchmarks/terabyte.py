@@ -256,7 +256,7 @@ def show_plans(
 ) -> None:
     from throughput import VOCABULARY_SIZE, step_operations
 
-    from keras_albert.backbone.albert_backbone import MODEL_SIZES
+    from keras_albert.backbone import MODEL_SIZES
 
     print(
         "\n| machine, model | rows a processor | share of its rate | s an update "

@@ -80,7 +80,7 @@ def with_utilisation(
 
 
 def compare_throughput(arguments: Any, size: str, peak: float) -> Iterator[Comparison]:
-    from keras_albert.backbone.albert_backbone import MODEL_SIZES
+    from keras_albert.backbone import MODEL_SIZES
 
     of_size = argparse.Namespace(**vars(arguments) | {"size": size})
     config = {"num_inner_repetitions": 1, "vocabulary_size": VOCABULARY_SIZE}

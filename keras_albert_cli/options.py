@@ -19,10 +19,10 @@ from keras_albert_cli.command import (
 
 # The tasks of `finetune`, and the files that each reads. The table imports nothing, so
 # that it can be read without the package.
-_TABLE = Path(__file__).parents[1] / "keras_albert/tasks/table.py"
+_TABLES = run_path(str(Path(__file__).parents[1] / "keras_albert/tasks/table.py"))
 FINETUNE_TASKS = {
     name: how.files
-    for row in run_path(str(_TABLE))["TASKS"].values()
+    for row in _TABLES["TASKS"].values()
     for name, how in row.finetuning.items()
 }
 # Constants of the package, which is not imported for help; a test compares them.
@@ -155,7 +155,7 @@ output (path): a new directory
 --student PRESET: instead of sizes: a small model to train further
 [data]
 --texts FILE (path...): for an embedder or a masked language model: a text per line
-  (.txt, .gz), or a column `text`
+  (.txt, .gz), or the text column of a table
 --train (path): for other tasks: as in finetune
 --dev (path): the validation file
 --limit (count): maximum number of examples per file
@@ -252,12 +252,11 @@ dev FILE (path): the validation file
 {_COLUMNS}
 """)
 
-_EXPORT = read_options("""
+_EXPORT = read_options(f"""
 preset: a fine-tuned model: a directory or a handle
 path (path): the file or directory to write
---format (tf_saved_model|onnx|transformers_onnx|server|web_page|litert|mediapipe): by
-  default onnx for a path that ends in .onnx, litert for .tflite, server with --server,
-  and tf_saved_model for any other
+--format ({"|".join(_TABLES["WRITERS"])}): by default onnx for a path that ends in
+  .onnx, litert for .tflite, server with --server, and tf_saved_model for any other
 --task NAME: the class to load it as; by default its own
 [options of tf_saved_model]
 --version (0..9223372036854775807): by default the next one

@@ -22,7 +22,7 @@ def loaded():
 
 # In a copy of this process, which has imported no more than this.
 if not os.fork():
-    from keras_albert.tasks.base.export_formats import export_writer
+    from keras_albert.tasks.table import export_writer
     print(json.dumps(loaded()))
     export_writer("onnx")
     print(json.dumps(loaded()))

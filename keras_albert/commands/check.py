@@ -16,6 +16,7 @@ from keras_albert.commands.datasets import Dataset, read_texts
 from keras_albert.commands.report import plain_console
 from keras_albert.commands.tasks import TASKS
 from keras_albert.tasks import AlbertTextEmbedder
+from keras_albert.tasks.text_embedding.search import unit_rows
 from keras_albert.training.run_folder import write_report
 from keras_albert.utils.environment import check_packages
 
@@ -260,9 +261,7 @@ def _embed(embedder: Any, data: Dataset, shows: bool) -> Vectors:
     if shows:
         starts = track(starts, "vectors of the texts", transient=True)
     parts = [embedder.embed(texts[start : start + _BLOCK]) for start in starts]
-    vectors: Vectors = np.concatenate(parts).astype("float32")
-    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    return vectors
+    return unit_rows(np.concatenate(parts))
 
 
 def _words(text: str) -> str:

@@ -15,8 +15,7 @@ from rich.table import Table
 
 from keras_albert import tasks
 from keras_albert.backbone import AlbertBackbone
-from keras_albert.commands.datasets import on_one_scale
-from keras_albert.commands.files import FileRows
+from keras_albert.commands.datasets import on_one_scale, read_texts
 from keras_albert.commands.report import plain_console, print_results, resumable_run
 from keras_albert.commands.tasks import known_task
 from keras_albert.compression import compress, distill
@@ -25,7 +24,7 @@ from keras_albert.compression.text_spans import split_texts
 from keras_albert.conversion.convert import class_of, load_task
 from keras_albert.presets.checkpoint import open_checkpoint
 from keras_albert.presets.handles import local_directory
-from keras_albert.tasks.base.other_backbone import with_backbone
+from keras_albert.tasks.base.cloning import with_backbone
 from keras_albert.tasks.base.task import AlbertTask
 from keras_albert.tasks.distribution.processes import refuse_processes
 from keras_albert.text import AlbertTextEmbedderPreprocessor
@@ -60,7 +59,7 @@ def _run(arguments: argparse.Namespace, folder: RunFolder) -> None:
     folder.check_unfinished()
     console = plain_console()
     sizes = {name: getattr(arguments, name) for name in _SIZES}
-    texts = read_texts(arguments.texts) if arguments.texts else []
+    texts = _read_texts(arguments)
     keras.utils.set_random_seed(arguments.seed)
     teacher = load_task(arguments.preset, arguments.task, dtype=arguments.precision)
     reads_texts = isinstance(teacher, _READS_TEXTS)
@@ -108,17 +107,11 @@ def _run(arguments: argparse.Namespace, folder: RunFolder) -> None:
     _finish(arguments, folder, student, measured, rows, console)
 
 
-def read_texts(paths: Sequence[Path]) -> list[str]:
-    """Read the texts of files: lines, or a column `text`."""
-    texts: list[str] = []
-    for path in paths:
-        rows = FileRows(path)
-        if "text" not in rows.columns:
-            columns = ", ".join(rows.columns)
-            raise ValueError(f"{path} has no column `text`. Its columns: {columns}.")
-        texts += (row["text"] for row in rows if row["text"].strip())
-    if len(texts) < 2:
-        raise ValueError(f"{paths[0]} has no texts. Pass a file with some.")
+def _read_texts(arguments: argparse.Namespace) -> list[str]:
+    files = [read_texts(path, arguments) for path in arguments.texts or ()]
+    texts = [text for file in files for text in file.x if text.strip()]
+    if files and len(texts) < 2:
+        raise ValueError(f"{files[0].description}. Pass two texts or more.")
     return texts
 
 

@@ -27,7 +27,7 @@ from keras_albert.presets.base_preset import open_whole
 from keras_albert.tasks import AlbertClassifier
 from keras_albert.tasks.base.task import AlbertTask
 from keras_albert.tasks.classification.linear import why_not_by_itself
-from keras_albert.tasks.inputs.batch_padding import take_rows
+from keras_albert.tasks.inputs.batch_sharding import take_rows
 from keras_albert.tasks.inputs.model_input import as_dataset, make_batches
 from keras_albert.tasks.inputs.tables import RawData
 from keras_albert.tasks.optimizers import default_learning_rate, default_optimizer

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from keras_albert.commands.datasets import Dataset
 from keras_albert.commands.report import Report
 from keras_albert.tasks.base.task import AlbertTask
-from keras_albert.tasks.question_answering.squad_scores import (
+from keras_albert.tasks.question_answering.answers import (
     question_scores,
     squad_scores,
 )

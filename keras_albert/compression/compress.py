@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 from keras import ops
 
-from keras_albert.backbone.albert_backbone import AlbertBackbone
+from keras_albert.backbone import AlbertBackbone
 from keras_albert.layers.factorized_embedding import FactorizedEmbedding
-from keras_albert.tasks.base import other_backbone
+from keras_albert.tasks.base import cloning
 from keras_albert.text.tokenizer.albert_tokenizer import AlbertTokenizer
 from keras_albert.text.tokenizer.vocabularies import Vocabulary
 from keras_albert.utils.arguments import check_at_least, check_positive
@@ -237,10 +237,10 @@ def compress(
         >>> bert.count_params(), albert.count_params()
         (19024, 9792)
     """
-    backbone = other_backbone.own_backbone(model)
+    backbone = cloning.own_backbone(model)
     if backbone.num_layers != backbone.encoder.num_layers:
         # That of a view runs a part of its encoder.
-        backbone = other_backbone.at_depth(backbone, backbone.num_layers)
+        backbone = cloning.at_depth(backbone, backbone.num_layers)
     sizes = _check_sizes(backbone, num_groups, embedding_dim, num_layers)
     rank = backbone.adapter_rank
     if adapter_rank is not None:
@@ -265,14 +265,14 @@ def compress(
             raise ValueError(
                 "`token_counts` must be finite, not negative, and not all 0."
             )
-    other_backbone.check_is_float(backbone)
+    cloning.check_is_float(backbone)
     config = backbone.get_config() | sizes | {"adapter_rank": rank}
     small = AlbertBackbone.from_config(config)
     _copy_embedding(backbone, small, counts, seed, map_tokens)
     _share_layers(backbone, small, seed)
-    other_backbone.copy_weights(backbone.pooler, small.pooler)
+    cloning.copy_weights(backbone.pooler, small.pooler)
     small.pretrained = backbone.pretrained
-    return other_backbone.with_backbone(model, small, tokenizer, map_tokens)
+    return cloning.with_backbone(model, small, tokenizer, map_tokens)
 
 
 def _check_sizes(
@@ -343,7 +343,7 @@ def _share_layers(backbone: AlbertBackbone, small: AlbertBackbone, seed: int) ->
     old, new = backbone.encoder, small.encoder
     dials = ("num_layers", "num_groups", "adapter_rank")
     if all(getattr(old, dial) == getattr(new, dial) for dial in dials):
-        other_backbone.copy_weights(old, new)
+        cloning.copy_weights(old, new)
         return
     generator = np.random.default_rng(seed)
     places = np.linspace(0, old.num_layers - 1, new.num_layers).round().astype(int)

@@ -365,9 +365,8 @@ def _lesson_of_examples(
     hidden, _ = _reading(student)
     outputs = {"hidden": hidden, **_named("output", student.output)}
     is_logits = student.outputs_are_logits is True
-    losses = dict.fromkeys(
-        outputs, soft_cross_entropy if is_logits else squared_difference
-    )
+    loss = soft_cross_entropy if is_logits else keras.losses.mean_squared_error
+    losses: dict[str, Any] = dict.fromkeys(outputs, loss)
     losses["hidden"] = squared_error
     if y is not None:
         outputs |= _named("label", student.output)
@@ -430,12 +429,6 @@ class _Batches(keras.utils.PyDataset):
 
     def __getitem__(self, index: int) -> Batch:
         return self._make(self._batches[index])
-
-
-def squared_difference(true: Any, predicted: Any) -> Any:
-    """Return the squared error of scores or probabilities, in each row."""
-    difference = ops.cast(true, "float32") - ops.cast(predicted, "float32")
-    return ops.mean(ops.square(difference), axis=-1)
 
 
 def _reading(task: AlbertTask) -> tuple[Any, Any]:

@@ -11,7 +11,7 @@ from typing import Any
 import keras
 
 from keras_albert.backbone import AlbertBackbone
-from keras_albert.layers.run_layers import get_activation
+from keras_albert.layers.base_layer import get_activation
 from keras_albert.presets.checkpoint import check_sizes
 
 # The argument, the key in the config, and the default if the key is missing.

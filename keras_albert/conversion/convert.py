@@ -23,7 +23,7 @@ from keras_albert.presets.checkpoint import (
     open_checkpoint,
 )
 from keras_albert.presets.handles import local_directory
-from keras_albert.tasks.base.other_backbone import merge_adapters
+from keras_albert.tasks.base.cloning import merge_adapters
 from keras_albert.tasks.base.presets import check_vocabulary_size
 from keras_albert.text import AlbertTokenizer
 from keras_albert.utils.arguments import MissingArgumentError

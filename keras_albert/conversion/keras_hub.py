@@ -30,7 +30,7 @@ from keras_albert.conversion.weight_map import (
     split_last,
     variables_by_path,
 )
-from keras_albert.layers.run_layers import gelu_approximate, get_activation
+from keras_albert.layers.base_layer import gelu_approximate, get_activation
 from keras_albert.presets.checkpoint import (
     CONFIG_FILE,
     INDEX_FILE,
@@ -45,10 +45,11 @@ from keras_albert.presets.checkpoint import (
 )
 from keras_albert.presets.stored_weights import (
     check_stored_weights,
+    head_weights,
     stored_arrays,
     weights_path,
 )
-from keras_albert.tasks.base.other_backbone import merge_adapters
+from keras_albert.tasks.base.cloning import merge_adapters
 from keras_albert.text.tokenizer.word_piece import is_word_piece, parse_word_piece
 from keras_albert.utils.reading import reading
 
@@ -305,9 +306,7 @@ class KerasHubCheckpoint(WeightMapCheckpoint):
         cls = getattr(keras_hub.models, name)
         theirs = cls(backbone, preprocessor=None, **arguments)
         with reading(path):
-            inside = {id(weight) for weight in backbone.weights}
-            own = [weight for weight in theirs.weights if id(weight) not in inside]
-            check_stored_weights(own, path)
+            check_stored_weights(head_weights(theirs), path)
             theirs.load_task_weights(str(path))
         return theirs
 

@@ -7,10 +7,10 @@ import keras_hub
 from keras import ops
 
 from keras_albert.layers.attention import PackedRows
-from keras_albert.layers.randomness import albert_initializer, derive_seeds
-from keras_albert.layers.run_layers import AlbertLayer, call_layer, run_layer
+from keras_albert.layers.base_layer import AlbertLayer, albert_initializer, derive_seeds
+from keras_albert.layers.run_layers import call_layer, run_layer
 from keras_albert.types import DType, Tensor
-from keras_albert.utils.arguments import check_epsilon, check_rates
+from keras_albert.utils.arguments import check_rates
 
 
 @keras.saving.register_keras_serializable(package="keras_albert")
@@ -63,8 +63,7 @@ class FactorizedEmbedding(AlbertLayer):
         **kwargs: Any,
     ) -> None:
         super().__init__(dtype=dtype, **kwargs)
-        check_rates(dropout=dropout)
-        check_epsilon(layer_norm_epsilon)
+        check_rates(dropout=dropout, layer_norm_epsilon=layer_norm_epsilon)
         if use_projection is None:
             use_projection = embedding_dim != hidden_dim
         if not use_projection and embedding_dim != hidden_dim:

@@ -6,7 +6,11 @@ import keras
 from keras import ops
 
 from keras_albert.layers import run_layers
-from keras_albert.layers.randomness import albert_initializer
+from keras_albert.layers.base_layer import (
+    AlbertLayer,
+    albert_initializer,
+    get_activation,
+)
 from keras_albert.types import Activation, DType, Tensor
 from keras_albert.utils import arguments
 
@@ -38,7 +42,7 @@ def _weighted_mean(sequence: Tensor, mask: Tensor, weights: Tensor) -> Tensor:
 
 
 @keras.saving.register_keras_serializable(package="keras_albert")
-class MaskedPooling(run_layers.AlbertLayer):
+class MaskedPooling(AlbertLayer):
     """Pool over a sequence; with `inverse_frequency` a, token weights are a/(a + p)."""
 
     def __init__(
@@ -100,7 +104,7 @@ class MaskedPooling(run_layers.AlbertLayer):
 
 
 @keras.saving.register_keras_serializable(package="keras_albert")
-class PoolerInput(run_layers.AlbertLayer):
+class PoolerInput(AlbertLayer):
     """The vector that a pooler reads; `mode`, "cls" or "mean", may be set later."""
 
     def __init__(self, mode: str, **kwargs: Any) -> None:
@@ -117,7 +121,7 @@ class PoolerInput(run_layers.AlbertLayer):
 
 
 @keras.saving.register_keras_serializable(package="keras_albert")
-class MaskedLMHead(run_layers.AlbertLayer):
+class MaskedLMHead(AlbertLayer):
     """Score each token of the vocabulary, at masked positions or at all positions.
 
     Vectors of width H are gathered at the positions, mapped to width E, normalized,
@@ -153,13 +157,13 @@ class MaskedLMHead(run_layers.AlbertLayer):
         **kwargs: Any,
     ) -> None:
         super().__init__(dtype=dtype, **kwargs)
-        arguments.check_epsilon(layer_norm_epsilon)
+        arguments.check_rates(layer_norm_epsilon=layer_norm_epsilon)
         self.token_embedding = token_embedding
         self.activation = activation
         self.layer_norm_epsilon = layer_norm_epsilon
         self.transform = keras.layers.Dense(
             token_embedding.output_dim,
-            activation=run_layers.get_activation(activation),
+            activation=get_activation(activation),
             kernel_initializer=albert_initializer(),
             dtype=self.dtype_policy,
             name="transform",
@@ -282,7 +286,7 @@ class ChoiceScores(keras.layers.Layer):
 
 
 @keras.saving.register_keras_serializable(package="keras_albert")
-class ConditionalSpanHead(run_layers.AlbertLayer):
+class ConditionalSpanHead(AlbertLayer):
     """Logits of starts, of ends given starts, and of having no answer.
 
     In training, the end is predicted from the true start. In prediction it is
@@ -317,8 +321,7 @@ class ConditionalSpanHead(run_layers.AlbertLayer):
         **kwargs: Any,
     ) -> None:
         super().__init__(dtype=dtype, **kwargs)
-        arguments.check_rates(dropout=dropout)
-        arguments.check_epsilon(layer_norm_epsilon)
+        arguments.check_rates(dropout=dropout, layer_norm_epsilon=layer_norm_epsilon)
         self.dropout = dropout
         self.layer_norm_epsilon = layer_norm_epsilon
 
@@ -476,7 +479,7 @@ def mask_logits(logits: Tensor, mask: Tensor) -> Tensor:
 
 
 @keras.saving.register_keras_serializable(package="keras_albert")
-class ExitHeads(run_layers.AlbertLayer):
+class ExitHeads(AlbertLayer):
     """A dense layer for each virtual layer, as one tensor of weights."""
 
     # Source: [Zhou et al., 2020](https://arxiv.org/abs/2006.04152).

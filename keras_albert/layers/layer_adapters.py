@@ -6,7 +6,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_albert.layers.randomness import albert_initializer, derive_seeds
+from keras_albert.layers.base_layer import albert_initializer, derive_seeds
 from keras_albert.types import DType, FloatArray, Tensor
 
 # The vectors of a block's layers; the others are dense layers, and have a kernel.

@@ -4,7 +4,6 @@ On PyTorch, oneDNN instead of MKL may multiply matrices.
 """
 
 import functools
-import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -12,83 +11,9 @@ import keras
 import keras_hub
 from keras import ops
 
-from keras_albert.types import Activation, DType, Tensor
-from keras_albert.utils.arguments import refuse_unknown
+from keras_albert.types import Tensor
 from keras_albert.utils.environment import cpu_vendor
 from keras_albert.utils.keras_internals import onednn_linear
-
-# google-research/albert computes the tanh form and calls it "gelu"; transformers
-# calls the tanh form "gelu_new" or "gelu_pytorch_tanh"; in Keras, "gelu" is the
-# erf form. "gelu_approximate" is unambiguous.
-_TANH_GELU_NAMES = frozenset({"gelu_approximate", "gelu_new", "gelu_pytorch_tanh"})
-
-
-@keras.saving.register_keras_serializable(package="keras_albert")
-def gelu_approximate(x: Tensor) -> Tensor:
-    """Apply the tanh form of GELU ([source](https://arxiv.org/abs/1606.08415))."""
-    return keras.activations.gelu(x, approximate=True)
-
-
-def get_activation(activation: Activation) -> Callable[[Tensor], Tensor]:
-    """Return the activation function of a name."""
-    if isinstance(activation, str) and activation in _TANH_GELU_NAMES:
-        function: Callable[[Tensor], Tensor] = gelu_approximate
-        return function
-    try:
-        found: Callable[[Tensor], Tensor] = keras.activations.get(activation)
-    except ValueError as error:
-        raise ValueError(
-            f"There is no activation {activation!r}. Use 'gelu_approximate' (the tanh "
-            "form, as in ALBERT), 'gelu' (the erf form), 'relu', another Keras "
-            "activation name, or a function."
-        ) from error
-    return found
-
-
-def serialize_activation(activation: Activation) -> Any:
-    """Convert an activation to its form in a config file."""
-    if isinstance(activation, str):
-        return activation
-    return keras.activations.serialize(activation)
-
-
-# Arguments that Keras stores, and objects.
-_NOT_IN_CONFIG = {
-    *("args", "kwargs", "dtype"),
-    *("backbone", "preprocessor", "token_embedding", "tokenizer"),
-}
-
-
-def own_arguments(owner: Any, base: type) -> dict[str, Any]:
-    """Return the arguments of constructors, up to `base`, that are attributes."""
-    names: dict[str, Any] = {}
-    for cls in type(owner).__mro__:
-        if issubclass(cls, base):
-            names |= inspect.signature(cls.__init__).parameters
-    found = {
-        name: getattr(owner, name)
-        for name in names
-        if name not in _NOT_IN_CONFIG and hasattr(owner, name)
-    }
-    # JSON has neither functions nor tuples.
-    return {
-        name: serialize_activation(value)
-        if callable(value)
-        else (list(value) if isinstance(value, tuple) else value)
-        for name, value in found.items()
-    }
-
-
-class AlbertLayer(keras.layers.Layer):
-    """A layer that refuses unknown arguments, and whose config is its attributes."""
-
-    def __init__(self, dtype: DType = None, **kwargs: Any) -> None:
-        refuse_unknown(type(self), kwargs)
-        super().__init__(dtype=dtype, **kwargs)
-
-    def get_config(self) -> dict[str, Any]:
-        """Return the constructor's arguments."""
-        return {**super().get_config(), **own_arguments(self, AlbertLayer)}
 
 
 def run_layer(layer: keras.layers.Layer, x: Tensor, **kwargs: Any) -> Any:

@@ -8,8 +8,13 @@ from keras import ops
 
 from keras_albert.layers import run_layers
 from keras_albert.layers.attention import PackedRows, added_mask, merge_masks
+from keras_albert.layers.base_layer import (
+    AlbertLayer,
+    StepSeed,
+    derive_seeds,
+    serialize_activation,
+)
 from keras_albert.layers.layer_adapters import LayerAdapters
-from keras_albert.layers.randomness import StepSeed, derive_seeds
 from keras_albert.layers.transformer_block import (
     TransformerBlock,
     bare_weights,
@@ -19,7 +24,6 @@ from keras_albert.types import Activation, DType, FloatArray, Tensor
 from keras_albert.utils.arguments import (
     MAX_LAYERS,
     check_at_most,
-    check_epsilon,
     check_positive,
     check_rates,
 )
@@ -29,7 +33,7 @@ _ALSO_RETURNED = ("return_hidden_states", "return_attention_scores", "pool_each_
 
 
 @keras.saving.register_keras_serializable(package="keras_albert")
-class SharedTransformerEncoder(run_layers.AlbertLayer):
+class SharedTransformerEncoder(AlbertLayer):
     """A transformer encoder whose layers share their weights.
 
     `num_layers` virtual layers are divided among `num_groups` groups; each group
@@ -95,7 +99,7 @@ class SharedTransformerEncoder(run_layers.AlbertLayer):
     ) -> None:
         super().__init__(dtype=dtype, **kwargs)
         check_rates(dropout=dropout, attention_dropout=attention_dropout)
-        check_epsilon(layer_norm_epsilon)
+        check_rates(layer_norm_epsilon=layer_norm_epsilon)
         check_positive(
             num_groups=num_groups, num_inner_repetitions=num_inner_repetitions
         )
@@ -440,9 +444,7 @@ class SharedTransformerEncoder(run_layers.AlbertLayer):
     def get_config(self) -> dict[str, Any]:
         """Return the constructor's arguments."""
         config: dict[str, Any] = super().get_config()
-        activation = run_layers.serialize_activation(
-            self._block_arguments["activation"]
-        )
+        activation = serialize_activation(self._block_arguments["activation"])
         config |= self._block_arguments | {"activation": activation}
         if self.adapter_rank is None:
             del config["adapter_rank"]

@@ -9,9 +9,16 @@ from keras import ops
 
 from keras_albert.layers import run_layers
 from keras_albert.layers.attention import attend, attend_fused, use_fused_attention
-from keras_albert.layers.randomness import StepSeed, albert_initializer, derive_seeds
+from keras_albert.layers.base_layer import (
+    AlbertLayer,
+    StepSeed,
+    albert_initializer,
+    derive_seeds,
+    gelu_approximate,
+    get_activation,
+)
 from keras_albert.types import Activation, DType, Tensor
-from keras_albert.utils.arguments import check_epsilon, check_rates
+from keras_albert.utils.arguments import check_rates
 
 # Dropouts in a block: attention probabilities, attention output, feed-forward.
 DROPOUTS_PER_BLOCK = 3
@@ -25,7 +32,7 @@ _NORM_LAYERS = ("attention_layer_norm", "feedforward_layer_norm")
 
 
 @keras.saving.register_keras_serializable(package="keras_albert")
-class TransformerBlock(run_layers.AlbertLayer):
+class TransformerBlock(AlbertLayer):
     """Self-attention and a feed-forward net, each followed by add and LayerNorm.
 
     The layer keeps no random state: the `seed` argument of `call` determines its
@@ -72,7 +79,7 @@ class TransformerBlock(run_layers.AlbertLayer):
     ) -> None:
         super().__init__(dtype=dtype, **kwargs)
         check_rates(dropout=dropout, attention_dropout=attention_dropout)
-        check_epsilon(layer_norm_epsilon)
+        check_rates(layer_norm_epsilon=layer_norm_epsilon)
         self.num_heads = num_heads
         self.intermediate_dim = intermediate_dim
         self.dropout = dropout
@@ -81,7 +88,7 @@ class TransformerBlock(run_layers.AlbertLayer):
         self.layer_norm_epsilon = layer_norm_epsilon
         self.seed = seed
         self._seeds = derive_seeds(seed, 6)
-        self._activate = run_layers.get_activation(activation)
+        self._activate = get_activation(activation)
         self.supports_masking = True
 
     def _dense(self, units: int, name: str) -> keras.layers.Dense:
@@ -265,7 +272,7 @@ def run_bare(
     x = dense("attention_output", x.transpose(1, 2).reshape(inputs.shape))
     attended = norm("attention_layer_norm", inputs + x)
     x = dense("feedforward_intermediate", attended)
-    if block._activate is run_layers.gelu_approximate:
+    if block._activate is gelu_approximate:
         x = functional.gelu(x, approximate="tanh")
     else:
         x = block._activate(x)

@@ -33,6 +33,7 @@ from keras_albert.presets.checkpoint import (
 )
 from keras_albert.presets.stored_weights import (
     check_finite,
+    head_weights,
     read_backbone,
     stored_arrays,
     weights_path,
@@ -264,12 +265,11 @@ class Preset(Checkpoint):
                 check_finite(path)
                 keras.saving.load_weights(model, path, objects_to_skip=others)
             return
-        inside = {id(weight) for weight in model.backbone.weights}
         if keep_head:
             return
         if path.exists():
             model.load_task_weights(path)
-        elif any(id(weight) not in inside for weight in model.trainable_weights):
+        elif any(weight.trainable for weight in head_weights(model)):
             raise ValueError(
                 f"{path} is missing: the weights of the head. Copy or download the "
                 "whole preset again. For a new head, of random weights, pass "

@@ -60,6 +60,12 @@ def check_stored_weights(
     check_finite(path)
 
 
+def head_weights(task: Any) -> list[keras.Variable]:
+    """Return the weights of a task that its backbone does not have."""
+    inside = {id(weight) for weight in task.backbone.weights}
+    return [weight for weight in task.weights if id(weight) not in inside]
+
+
 def check_finite(path: Path) -> None:
     """Check that the weights in a file are finite, one array after the other."""
     for file in _files(path):

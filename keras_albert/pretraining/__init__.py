@@ -2,12 +2,12 @@
 
 from keras_albert.pretraining.config import PretrainingConfig
 from keras_albert.pretraining.dataset import PretrainingBatches, PretrainingData
-from keras_albert.pretraining.lamb import Lamb
 from keras_albert.pretraining.prepare.pipeline import (
     prepare_examples,
     train_vocabulary_on,
 )
 from keras_albert.pretraining.pretrain import pretrain
+from keras_albert.tasks.optimizers import Lamb
 
 __all__ = [
     "Lamb",

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Self
 
-from keras_albert.backbone.albert_backbone import MODEL_SIZES, AlbertBackbone
+from keras_albert.backbone import MODEL_SIZES, AlbertBackbone
 from keras_albert.text.masking import MaskingRates
 from keras_albert.utils.arguments import MAX_LAYERS, check_types, refuse_unknown
 from keras_albert.utils.remote import fetch, output_path

@@ -7,9 +7,8 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_albert.backbone.albert_backbone import AlbertBackbone
+from keras_albert.backbone import AlbertBackbone
 from keras_albert.pretraining.config import PretrainingConfig
-from keras_albert.pretraining.lamb import Lamb
 from keras_albert.tasks.base.losses_and_metrics import TokenAccuracy
 from keras_albert.tasks.base.task import AlbertTask
 from keras_albert.tasks.masked_lm import (
@@ -17,7 +16,13 @@ from keras_albert.tasks.masked_lm import (
     AlbertPretrainer,
     TokenCrossEntropy,
 )
-from keras_albert.tasks.optimizers import NOT_DECAYED, AdamW, WarmUpAndDecay, adamw
+from keras_albert.tasks.optimizers import (
+    NOT_DECAYED,
+    AdamW,
+    Lamb,
+    WarmUpAndDecay,
+    adamw,
+)
 from keras_albert.text.tasks.masked_lm import (
     AlbertMaskedLMPreprocessor,
     AlbertPretrainerPreprocessor,

@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from keras_albert.conversion.transformers_onnx import export_transformers_onnx
-    from keras_albert.conversion.web_page.export import export_web_page
+    from keras_albert.conversion.web_page import export_web_page
     from keras_albert.serving.litert import export_litert
     from keras_albert.serving.mediapipe import export_mediapipe
     from keras_albert.serving.onnx.export import export_onnx
     from keras_albert.serving.saved_model.export import export_saved_model
-    from keras_albert.serving.servers.export import export_server
+    from keras_albert.serving.servers import export_server
     from keras_albert.serving.verification import VerifiedModel, verify
 
 __all__ = [
@@ -31,10 +31,10 @@ _MODULES = {
     "export_mediapipe": "serving.mediapipe",
     "export_onnx": "serving.onnx.export",
     "export_saved_model": "serving.saved_model.export",
-    "export_server": "serving.servers.export",
+    "export_server": "serving.servers",
     # They write the files of other libraries as well.
     "export_transformers_onnx": "conversion.transformers_onnx",
-    "export_web_page": "conversion.web_page.export",
+    "export_web_page": "conversion.web_page",
     "verify": "serving.verification",
 }
 

@@ -11,8 +11,8 @@ from keras_albert.serving import tasks
 from keras_albert.tasks.base.task import AlbertTask
 from keras_albert.utils import atomic_files
 from keras_albert.utils.arguments import check_positive
+from keras_albert.utils.child_process import run_in_tensorflow
 from keras_albert.utils.environment import check_packages
-from keras_albert.utils.tensorflow_process import run_in_tensorflow
 
 
 def export_litert(

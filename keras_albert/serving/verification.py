@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from keras_albert.serving.saved_model.export import served_versions
+from keras_albert.utils.child_process import describe_end, run_child
 from keras_albert.utils.remote import fetch
-from keras_albert.utils.tensorflow_process import describe_end, run_child
 
 # The names of dtypes and of value fields in the JSON form of protocol buffers.
 _FIELDS = {

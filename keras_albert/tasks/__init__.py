@@ -11,8 +11,8 @@ from keras_albert.tasks.classification.model import (
 )
 from keras_albert.tasks.masked_lm import AlbertMaskedLM, AlbertPretrainer
 from keras_albert.tasks.multiple_choice import AlbertMultipleChoice
+from keras_albert.tasks.question_answering.answers import squad_scores
 from keras_albert.tasks.question_answering.model import AlbertQuestionAnswerer
-from keras_albert.tasks.question_answering.squad_scores import squad_scores
 from keras_albert.tasks.text_embedding.evaluation import (
     clustering_scores,
     retrieval_scores,

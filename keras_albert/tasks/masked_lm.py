@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from keras import ops
 
-from keras_albert.backbone.albert_backbone import AlbertBackbone, backbone_inputs
+from keras_albert.backbone import AlbertBackbone, backbone_inputs
 from keras_albert.layers.heads import MaskedLMHead
 from keras_albert.layers.run_layers import call_layer
 from keras_albert.tasks.base.heads import output_dense

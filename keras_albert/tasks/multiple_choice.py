@@ -6,7 +6,7 @@ import keras
 import keras_hub
 import numpy.typing as npt
 
-from keras_albert.backbone.albert_backbone import AlbertBackbone, select_inputs
+from keras_albert.backbone import AlbertBackbone, select_inputs
 from keras_albert.layers.attention import packing_inputs
 from keras_albert.layers.heads import MISSING_CHOICE, ChoiceScores, ChoicesToRows
 from keras_albert.layers.run_layers import call_layer

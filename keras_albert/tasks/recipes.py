@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import keras
 
-from keras_albert.backbone.albert_backbone import AlbertBackbone
+from keras_albert.backbone import AlbertBackbone
 from keras_albert.tasks.optimizers import WarmUpAndDecay, adamw, scaled_learning_rate
 
 

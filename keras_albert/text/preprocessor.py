@@ -8,8 +8,8 @@ import keras
 import keras_hub
 import numpy as np
 
-from keras_albert.backbone.albert_backbone import AlbertBackbone
-from keras_albert.layers.run_layers import own_arguments
+from keras_albert.backbone import AlbertBackbone
+from keras_albert.layers.base_layer import own_arguments
 from keras_albert.presets.checkpoint import Checkpoint
 from keras_albert.presets.preset_mixin import PresetMixin
 from keras_albert.text.batching import all_buckets, bucket_length

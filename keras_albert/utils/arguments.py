@@ -131,17 +131,12 @@ def warn_of_depth(num_layers: object, trained: int) -> None:
 
 
 def check_rates(**rates: object) -> None:
-    """Check that rates, such as of dropout, are from 0 to 1."""
+    """Check that rates, such as of dropout, and epsilons are from 0 to 1."""
     for name, rate in rates.items():
         # False for NaN.
         if not (_is_number(rate) and 0 <= rate <= 1):  # type: ignore[operator]
             msg = f"`{name}` must be a number from 0 to 1. Received: {name}={rate!r}"
             raise ValueError(msg)
-
-
-def check_epsilon(layer_norm_epsilon: object) -> None:
-    """Check that an epsilon is not negative, and does not outweigh the variance."""
-    check_rates(layer_norm_epsilon=layer_norm_epsilon)
 
 
 def check_finite_and_positive(**numbers: object) -> None:

@@ -100,7 +100,7 @@ def test_what_differs_is_not_compared():
 @pytest.fixture
 def small(monkeypatch):
     """Make the smallest size so small that a benchmark takes seconds."""
-    from keras_albert.backbone.albert_backbone import MODEL_SIZES
+    from keras_albert.backbone import MODEL_SIZES
 
     names = ("embedding_dim", "hidden_dim", "intermediate_dim")
     sizes = {"num_layers": 1, "num_heads": 1} | dict.fromkeys(names, 8)

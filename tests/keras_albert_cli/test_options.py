@@ -10,7 +10,6 @@ import pytest
 from keras_albert.pretraining import PretrainingConfig
 from keras_albert.pretraining.prepare.pipeline import NUM_LINES, PART_SIZE
 from keras_albert.serving.rest.batches import Limits
-from keras_albert.tasks.base.export_formats import WRITERS
 from keras_albert.tasks.recipes import RECIPE_NAMES
 from keras_albert_cli import options
 from keras_albert_cli.run_command import describe_versions
@@ -82,8 +81,6 @@ def test_constants_are_those_of_the_package():
     prepare = options.build_parser()[1]["prepare"]
     assert prepare.get_default("part_size") == PART_SIZE
     assert prepare.get_default("vocabulary_lines") == NUM_LINES
-    export = {each.dest: each for each in options.build_parser()[1]["export"]._actions}
-    assert set(export["format"].choices) == set(WRITERS)
     serve = vars(options.build_parser()[1]["serve"].parse_args(["preset"]))
     limits = {f"max_{name}": value for name, value in vars(Limits()).items()}
     assert {name: serve.get(name) for name in limits} == limits

@@ -13,7 +13,7 @@ from keras_albert.layers.attention import (
     use_fused_attention,
 )
 from keras_albert.tasks.inputs.batches import pack_sequences
-from keras_albert.text.sequence_packing import PackedShape
+from keras_albert.text.batching import PackedShape
 from tests.compiled import gradients, to_numpy
 from tests.random_weights import add_noise
 

@@ -7,7 +7,7 @@ from keras import ops
 
 from keras_albert import AlbertBackbone
 from keras_albert.layers import SharedTransformerEncoder
-from keras_albert.layers.randomness import StepSeed
+from keras_albert.layers.base_layer import StepSeed
 from keras_albert.layers.run_layers import scan_layers
 from keras_albert.layers.transformer_block import TransformerBlock
 from tests.compiled import gradients, program_size, to_numpy

@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 
 from keras_albert.layers import TransformerBlock
-from keras_albert.layers.randomness import StepSeed
+from keras_albert.layers.base_layer import StepSeed
 from tests.compiled import to_numpy
 from tests.layers.layer_checks import check_layer
 

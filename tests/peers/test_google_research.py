@@ -5,7 +5,7 @@ Most is held elsewhere, against the same rules written anew:
 - `tokenization_test.py`: `tests/text/tokenizer`, as far as SentencePiece answers it.
 - `modeling_test.py`: `tests/backbone`.
 - `optimization_test.py`: `tests/tasks/test_optimizers.py`; and `lamb_optimizer.py`:
-  `tests/pretraining/test_lamb.py`.
+  `tests/tasks/test_lamb.py`.
 - `run_pretraining_test.py`, a run of one step and its files:
   `tests/pretraining/test_pretrain.py`.
 - `create_pretraining_data.py`: `tests/pretraining/prepare/test_sentence_pairs.py`,

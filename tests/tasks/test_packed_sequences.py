@@ -13,7 +13,7 @@ from keras_albert.tasks.inputs.batches import (
 from keras_albert.tasks.inputs.datasets import backend_dataset
 from keras_albert.tasks.inputs.model_input import make_batches, preprocess_batch
 from keras_albert.tasks.inputs.tables import RawData
-from keras_albert.text.sequence_packing import PackedShape
+from keras_albert.text.batching import PackedShape
 from tests.one_backend import on_one_backend_except
 from tests.random_weights import add_noise
 from tests.tasks.every_task import cases

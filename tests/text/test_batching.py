@@ -13,8 +13,8 @@ from keras_albert.text.batching import (
     bucket_length,
     default_length_buckets,
     plan_batches,
+    plan_packed_batches,
 )
-from keras_albert.text.sequence_packing import plan_packed_batches
 
 lengths_of_texts = st.lists(st.integers(1, 600), max_size=300).map(np.array)
 

@@ -49,12 +49,12 @@ from keras_albert.conversion.weight_map import (
     has_bert_dials,
 )
 from keras_albert.presets.checkpoint import CheckpointFormat, Files
-from keras_albert.tasks.base.other_backbone import merge_adapters
+from keras_albert.tasks.base.cloning import merge_adapters
 from keras_albert.text.tokenizer import word_piece
 from keras_albert.text.tokenizer.vocabularies import open_vocabulary
 from keras_albert.utils.atomic_files import temporary_directory
+from keras_albert.utils.child_process import run_in_tensorflow
 from keras_albert.utils.reading import write_json
-from keras_albert.utils.tensorflow_process import run_in_tensorflow
 
 _VOCABULARY_FILE = "30k-clean.model"
 

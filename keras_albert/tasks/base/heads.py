@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 import keras
 import numpy as np
 
-from keras_albert.layers.randomness import albert_initializer
+from keras_albert.layers.base_layer import albert_initializer
 from keras_albert.tasks.base.losses_and_metrics import match_metrics
 from keras_albert.types import Activation
 from keras_albert.utils.arguments import MissingArgumentError, is_whole_number

@@ -14,7 +14,7 @@ from keras_albert.layers.attention import packing_inputs
 from keras_albert.tasks.distribution.model_state import restore_on_error
 from keras_albert.tasks.distribution.processes import spans_processes
 from keras_albert.tasks.inputs import model_input
-from keras_albert.tasks.inputs.batch_padding import num_parts, share_dataset, take_rows
+from keras_albert.tasks.inputs.batch_sharding import num_parts, share_dataset, take_rows
 from keras_albert.tasks.inputs.batches import LengthBatches
 from keras_albert.tasks.inputs.datasets import Steps, call_and_reject_empty, num_steps
 from keras_albert.tasks.inputs.tables import RawData

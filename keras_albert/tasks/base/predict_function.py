@@ -12,7 +12,7 @@ import keras
 import numpy as np
 
 from keras_albert.tasks.distribution.model_state import call_with_values
-from keras_albert.tasks.inputs.batch_padding import num_parts
+from keras_albert.tasks.inputs.batch_sharding import num_parts
 from keras_albert.text.packing import Examples
 from keras_albert.utils.arguments import warn_of_depth
 from keras_albert.utils.keras_internals import BACKBONE, share_attributes

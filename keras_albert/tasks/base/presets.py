@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, Self
 
 import keras
 
-from keras_albert.backbone.albert_backbone import AlbertBackbone
+from keras_albert.backbone import AlbertBackbone
 from keras_albert.presets.checkpoint import OWN_FORMAT, Checkpoint, open_checkpoint
 from keras_albert.presets.checkpoint_exports import CheckpointExports
 from keras_albert.presets.preset_mixin import PresetMixin
-from keras_albert.presets.stored_weights import check_stored_weights
-from keras_albert.tasks.base.other_backbone import at_depth, with_backbone
+from keras_albert.presets.stored_weights import check_stored_weights, head_weights
+from keras_albert.tasks.base.cloning import at_depth, with_backbone
 from keras_albert.utils.arguments import refuse_unknown
 from keras_albert.utils.keras_internals import all_layers
 
@@ -56,9 +56,7 @@ class TaskPresets(CheckpointExports, PresetMixin, _Task):
 
     def load_task_weights(self, filepath: str | os.PathLike[str]) -> None:
         """Load the weights of the head, after a check; see `keras_hub.models.Task`."""
-        inside = {id(weight) for weight in self.backbone.weights}
-        head = [weight for weight in self.weights if id(weight) not in inside]
-        check_stored_weights(head, Path(filepath))
+        check_stored_weights(head_weights(self), Path(filepath))
         keras.saving.load_weights(self, filepath, objects_to_skip=self._not_head())
 
     def _not_head(self) -> list[Any]:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, Self
 import keras
 import numpy.typing as npt
 
-from keras_albert.backbone.albert_backbone import select_inputs
+from keras_albert.backbone import select_inputs
 from keras_albert.layers.attention import packed_rows
-from keras_albert.layers.run_layers import call_layer, is_bare, own_arguments
+from keras_albert.layers.base_layer import own_arguments
+from keras_albert.layers.run_layers import call_layer, is_bare
 from keras_albert.tasks.base.auto_compile import AutomaticCompile
-from keras_albert.tasks.base.export_formats import check_export_options, export_writer
 from keras_albert.tasks.base.heads import RandomHead
 from keras_albert.tasks.base.outputs import outputs_of, predict_all
 from keras_albert.tasks.base.predict_function import BatchOutputs, DepthViews
@@ -20,7 +20,7 @@ from keras_albert.tasks.base.presets import TaskPresets, check_preprocessor
 from keras_albert.tasks.distribution import model_state
 from keras_albert.tasks.distribution.processes import joined, together
 from keras_albert.tasks.distribution.strategy import refuse_sharded
-from keras_albert.tasks.inputs import batch_padding, model_input
+from keras_albert.tasks.inputs import batch_sharding, model_input
 from keras_albert.tasks.inputs.datasets import (
     Steps,
     call_and_reject_empty,
@@ -30,6 +30,7 @@ from keras_albert.tasks.inputs.datasets import (
 )
 from keras_albert.tasks.inputs.preprocessed_inputs import holds_ids, read_ids
 from keras_albert.tasks.inputs.tables import Columns, RawData, has_columns, read_table
+from keras_albert.tasks.table import check_export_options, export_writer
 from keras_albert.text.packing import read_weights
 from keras_albert.text.reading import text_columns
 from keras_albert.types import Mode
@@ -379,7 +380,7 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
             # Data sets are in their order already.
             kwargs |= {"epochs": epochs, "shuffle": False}
             with model_state.restore_on_error(self):
-                dataset = batch_padding.build_before(self, dataset)
+                dataset = batch_sharding.build_before(self, dataset)
                 return call_and_reject_empty(
                     lambda: keras.Model.fit(self, x=dataset, **kwargs), datasets
                 )
@@ -452,7 +453,7 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
                 )
             task = self.with_num_layers(num_layers)
             with model_state.restore_on_error(task):
-                dataset = batch_padding.build_before(task, dataset)
+                dataset = batch_sharding.build_before(task, dataset)
                 return call_and_reject_empty(
                     lambda: keras.Model.evaluate(task, x=dataset, **kwargs),
                     {"x": data.x},
@@ -529,7 +530,7 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
                 )
                 if class_weight is not None:
                     class_weight = self._read_class_weight(class_weight, sample_weight)
-            batch = batch_padding.pad_for_devices(self, batch)
+            batch = batch_sharding.pad_for_devices(self, batch)
             return keras.Model.train_on_batch(
                 self, *batch, class_weight=class_weight, **kwargs
             )
@@ -552,7 +553,7 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
                 batch = model_input.preprocess_batch(
                     self, "evaluation", x, y, sample_weight
                 )
-            batch = batch_padding.pad_for_devices(self, batch)
+            batch = batch_sharding.pad_for_devices(self, batch)
             return keras.Model.test_on_batch(self, *batch, **kwargs)
 
     def predict_on_batch(self, x: Any) -> Any:
@@ -593,7 +594,7 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
         if self.processes is not None and keras.config.backend() == "torch":
             return self._step_together(data, training)
         with depends_on(data):
-            batch = batch_padding.unpad_batch(data)
+            batch = batch_sharding.unpad_batch(data)
             if training:
                 batch = model_state.weigh_processes(batch)
             return step(*state, batch)
@@ -605,8 +606,8 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
 
         # PyTorch's loader makes a list of a tuple.
         x, y, weights = keras.utils.unpack_x_y_sample_weight(data)
-        counts = self.processes.index == 0 or not batch_padding.is_whole(x)
-        batch = batch_padding.without_mark(x), y, weights
+        counts = self.processes.index == 0 or not batch_sharding.is_whole(x)
+        batch = batch_sharding.without_mark(x), y, weights
         if training:
             batch = model_state.weigh_processes(batch, self.processes)
             return torch_steps.train_together(self, batch, counts)
@@ -615,7 +616,7 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
     def predict_step(self, *state_and_data: Any) -> Any:
         """Predict for a batch of a data set; Keras calls this."""
         *state, data = state_and_data
-        data = batch_padding.unpad_batch(data)
+        data = batch_sharding.unpad_batch(data)
         if keras.config.backend() != "torch":
             return super().predict_step(*state, data)
         x, _, _ = keras.utils.unpack_x_y_sample_weight(data)

@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 from keras import ops
 
-from keras_albert.backbone.albert_backbone import AlbertBackbone
+from keras_albert.backbone import AlbertBackbone
 from keras_albert.layers.run_layers import call_layer
-from keras_albert.tasks.base.other_backbone import at_depth, remake
+from keras_albert.tasks.base.cloning import at_depth, remake
 from keras_albert.tasks.base.outputs import check_nan, iterate, predict_all
 from keras_albert.tasks.base.predict_function import compile_function
 from keras_albert.tasks.distribution.model_state import one_thread

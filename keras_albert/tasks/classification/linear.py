@@ -21,7 +21,7 @@ from keras_albert.tasks.base.outputs import predict_all
 from keras_albert.tasks.base.predict_function import compile_function
 from keras_albert.tasks.classification.targets import TargetKind, target_kind
 from keras_albert.tasks.distribution.processes import num_processes
-from keras_albert.tasks.inputs.batch_padding import num_parts
+from keras_albert.tasks.inputs.batch_sharding import num_parts
 from keras_albert.tasks.inputs.datasets import is_dataset
 from keras_albert.tasks.inputs.preprocessed_inputs import holds_ids
 from keras_albert.tasks.inputs.tables import RawData

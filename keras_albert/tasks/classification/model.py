@@ -8,7 +8,7 @@ import keras_hub
 import numpy as np
 import numpy.typing as npt
 
-from keras_albert.backbone.albert_backbone import AlbertBackbone
+from keras_albert.backbone import AlbertBackbone
 from keras_albert.layers.heads import ExitHeads
 from keras_albert.layers.run_layers import call_layer
 from keras_albert.tasks.base.heads import (

@@ -14,7 +14,7 @@ from keras_albert.tasks.base.losses_and_metrics import (
 )
 from keras_albert.tasks.distribution.model_state import build_metrics, weigh_processes
 from keras_albert.tasks.distribution.processes import num_workers
-from keras_albert.tasks.inputs.batch_padding import is_whole, without_mark
+from keras_albert.tasks.inputs.batch_sharding import is_whole, without_mark
 
 
 class StrategyTrainer:

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from keras_albert.layers.attention import ROW_TOKENS, TOKEN_PLACES
-from keras_albert.tasks.inputs.batch_padding import num_parts
-from keras_albert.text import batching, sequence_packing
+from keras_albert.tasks.inputs.batch_sharding import num_parts
+from keras_albert.text import batching
 from keras_albert.text.packing import Examples, lengths_by_text
 from keras_albert.types import Batch, Int64Array
 from keras_albert.utils.arguments import check_positive
@@ -85,7 +85,7 @@ class LengthBatches(keras.utils.PyDataset):
         return keras.tree.map_structure(restore, outputs)
 
 
-def packed_shape(task: "AlbertTask") -> sequence_packing.PackedShape | None:
+def packed_shape(task: "AlbertTask") -> batching.PackedShape | None:
     """Return a new shape for the rows of a task, `None` if texts do not share rows."""
     if not getattr(task.preprocessor, "pack_sequences", False):
         return None
@@ -94,7 +94,7 @@ def packed_shape(task: "AlbertTask") -> sequence_packing.PackedShape | None:
             "Texts share the rows of one device, and this model runs on several. "
             "Received: pack_sequences=True. Set `preprocessor.pack_sequences = False`."
         )
-    return sequence_packing.PackedShape(task.backbone.hidden_dim)
+    return batching.PackedShape(task.backbone.hidden_dim)
 
 
 class PackedBatches(LengthBatches):
@@ -107,7 +107,7 @@ class PackedBatches(LengthBatches):
         batch_size: int = 32,
         shuffle: bool = False,
         *,
-        shape: sequence_packing.PackedShape,
+        shape: batching.PackedShape,
     ) -> None:
         self.shape = shape
         self._text_lengths = lengths_by_text(examples)
@@ -129,7 +129,7 @@ class PackedBatches(LengthBatches):
 
     def _plan_epoch(self, epoch: int) -> list[Int64Array]:
         sizes = self._text_lengths.sum(axis=1)
-        return sequence_packing.plan_packed_batches(
+        return batching.plan_packed_batches(
             sizes, self.batch_size, self._generator(epoch)
         )
 
@@ -137,7 +137,7 @@ class PackedBatches(LengthBatches):
         """Choose the shape by the batches of one epoch, or of several short ones."""
         if not (full := len(self.examples) // self.batch_size):
             return
-        epochs = 1 if self.seed is None else math.ceil(sequence_packing.SAMPLE / full)
+        epochs = 1 if self.seed is None else math.ceil(batching.SAMPLE / full)
         batches = [
             rows for epoch in range(epochs) for rows in self._plan_epoch(epoch)[:full]
         ]
@@ -159,7 +159,7 @@ class PackedBatches(LengthBatches):
         return self.shape.width * places / int(self._text_lengths.sum())
 
 
-def pack_sequences(batch: Batch, shape: sequence_packing.PackedShape) -> Batch:
+def pack_sequences(batch: Batch, shape: batching.PackedShape) -> Batch:
     """Let the texts of a batch share rows; `shape` grows if they do not fit."""
     mask = batch[0]["padding_mask"]
     lengths = (mask > 0).sum(axis=-1).reshape(1, -1)
@@ -169,7 +169,7 @@ def pack_sequences(batch: Batch, shape: sequence_packing.PackedShape) -> Batch:
 
 def _with_rows(
     batch: Batch,
-    shape: sequence_packing.PackedShape,
+    shape: batching.PackedShape,
     row: Int64Array,
     start: Int64Array,
 ) -> Batch:
@@ -181,5 +181,5 @@ def _with_rows(
         of_examples = (array.reshape(len(mask), -1) for array in (row, start))
         row, start = (array[:, : mask.shape[1]].reshape(-1) for array in of_examples)
     mask = mask.reshape(-1, mask.shape[-1])
-    tokens, places = sequence_packing.packed_inputs(row, start, mask, shape.width, rows)
+    tokens, places = batching.packed_inputs(row, start, mask, shape.width, rows)
     return ({**x, ROW_TOKENS: tokens, TOKEN_PLACES: places}, *batch[1:])

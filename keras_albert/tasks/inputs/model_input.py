@@ -9,17 +9,17 @@ import keras
 import numpy as np
 
 from keras_albert.tasks.inputs import datasets, tables
-from keras_albert.tasks.inputs.batch_padding import IdRows, share_dataset
+from keras_albert.tasks.inputs.batch_sharding import share_dataset
 from keras_albert.tasks.inputs.batches import (
     LengthBatches,
     PackedBatches,
     pack_sequences,
     packed_shape,
 )
-from keras_albert.tasks.inputs.preprocessed_inputs import holds_ids
+from keras_albert.tasks.inputs.preprocessed_inputs import IdRows, holds_ids
 from keras_albert.text import packing
+from keras_albert.text.batching import PackedShape
 from keras_albert.text.reading import TextBatch, text_columns
-from keras_albert.text.sequence_packing import PackedShape
 from keras_albert.types import Batch, Mode
 from keras_albert.utils.arguments import check_positive
 

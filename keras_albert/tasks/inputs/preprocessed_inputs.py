@@ -1,4 +1,4 @@
-"""Preprocessed texts: checks of their ids."""
+"""Preprocessed texts: rows of ids, and checks of them."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 import keras
 import numpy as np
 import numpy.typing as npt
+
+from keras_albert.types import Batch, Int64Array
 
 if TYPE_CHECKING:
     from keras_albert.tasks.base.task import AlbertTask
@@ -104,3 +106,23 @@ def _to_numpy(array: Any) -> npt.NDArray[Any]:
     if isinstance(array, list | tuple):
         return np.asarray(array)
     return np.asarray(keras.ops.convert_to_numpy(array))
+
+
+class IdRows:
+    """Rows of ids with their targets and weights, as `Examples`."""
+
+    def __init__(self, batch: Batch) -> None:
+        self.batch = batch
+        count, *_, width = keras.tree.flatten(batch[0]["token_ids"])[0].shape
+        self.lengths: Int64Array = np.full(count, width, np.int64)
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def pack(self, rows: Int64Array, length: int) -> Batch:
+        """Pick some rows; see `Examples`."""
+        del length
+        picked: Batch = keras.tree.map_structure(
+            lambda array: None if array is None else array[rows], self.batch
+        )
+        return picked

@@ -8,7 +8,7 @@ import keras_hub
 import numpy as np
 import numpy.typing as npt
 
-from keras_albert.backbone.albert_backbone import AlbertBackbone, backbone_inputs
+from keras_albert.backbone import AlbertBackbone, backbone_inputs
 from keras_albert.layers import heads
 from keras_albert.layers.run_layers import call_layer
 from keras_albert.tasks.base.heads import output_dense
@@ -19,10 +19,10 @@ from keras_albert.tasks.question_answering.answers import (
     SpanCandidates,
     best_null_threshold,
     is_invisible,
+    question_scores,
     rank_answers,
     span_candidates,
 )
-from keras_albert.tasks.question_answering.squad_scores import question_scores
 from keras_albert.text.packing import check_counts
 from keras_albert.text.reading import TextBatch
 from keras_albert.text.tasks.question_answering import (

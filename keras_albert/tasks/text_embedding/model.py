@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from keras import ops
 
-from keras_albert.backbone.albert_backbone import AlbertBackbone, select_inputs
+from keras_albert.backbone import AlbertBackbone, select_inputs
 from keras_albert.layers.attention import packing_inputs
 from keras_albert.layers.heads import MaskedPooling
 from keras_albert.layers.run_layers import call_layer

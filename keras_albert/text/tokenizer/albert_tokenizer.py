@@ -9,7 +9,7 @@ import keras
 import keras_hub
 import numpy as np
 
-from keras_albert.backbone.albert_backbone import AlbertBackbone
+from keras_albert.backbone import AlbertBackbone
 from keras_albert.presets.checkpoint import Checkpoint
 from keras_albert.presets.preset_mixin import PresetMixin
 from keras_albert.text.reading import check_graph_text, is_in_graph, to_text_rows

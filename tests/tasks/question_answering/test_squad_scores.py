@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from keras_albert.tasks.question_answering.squad_scores import (
+from keras_albert.tasks.question_answering.answers import (
     normalize_answer,
     question_scores,
     squad_scores,

@@ -5,7 +5,7 @@ import keras
 import keras_hub
 import pytest
 
-from keras_albert.backbone.albert_backbone import AlbertBackbone
+from keras_albert.backbone import AlbertBackbone
 from keras_albert.text.tokenizer.albert_tokenizer import AlbertTokenizer
 from keras_albert.text.tokenizer.sentencepiece_file import parse_vocabulary
 from keras_albert.text.tokenizer.text_rules import TextRules, rule_name

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from keras_albert.backbone.albert_backbone import AlbertBackbone
+from keras_albert.backbone import AlbertBackbone
 from keras_albert.text.masking import WordStarts
 from keras_albert.text.tasks.masked_lm import tokenize_masks
 from keras_albert.text.tokenizer.albert_tokenizer import AlbertTokenizer

@@ -9,7 +9,7 @@ import time
 import keras
 import pytest
 
-from keras_albert.utils.tensorflow_process import run_child
+from keras_albert.utils.child_process import run_child
 
 pytestmark = pytest.mark.skipif(
     keras.config.backend() != "torch" or not hasattr(select, "poll"),
@@ -23,7 +23,7 @@ time.sleep(600)
 """
 _PARENT = """
 import sys
-from keras_albert.utils.tensorflow_process import run_child
+from keras_albert.utils.child_process import run_child
 run_child([sys.executable], sys.argv[1], [sys.argv[2]])
 """
 

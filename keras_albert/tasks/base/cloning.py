@@ -1,4 +1,4 @@
-"""A model like another one, on another backbone."""
+"""Copies of models: on another backbone, at another depth, with merged adapters."""
 
 import warnings
 from collections.abc import Callable
@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import keras
 from keras import ops
 
-from keras_albert.backbone.albert_backbone import AlbertBackbone
+from keras_albert.backbone import AlbertBackbone
+from keras_albert.presets.stored_weights import head_weights
 from keras_albert.types import FloatArray
 from keras_albert.utils.keras_internals import all_layers
 
@@ -135,12 +136,9 @@ def with_backbone(
         settings = preprocessor.get_config() | {"tokenizer": tokenizer}
         preprocessor = type(preprocessor).from_config(settings)
     new = remake(task, backbone=backbone, preprocessor=preprocessor)
-    head, new_head = (
-        [w for w in each.weights if id(w) not in {id(v) for v in each.backbone.weights}]
-        for each in (task, new)
-    )
     changed = []
-    for old_weight, new_weight in zip(head, new_head, strict=True):
+    pairs = zip(head_weights(task), head_weights(new), strict=True)
+    for old_weight, new_weight in pairs:
         of_tokens = tuple(old_weight.shape) == (task.backbone.vocabulary_size,)
         if of_tokens and map_tokens is not None:
             # The constructor has set those that a tokenizer determines.

@@ -8,6 +8,7 @@ from keras_albert.serving.onnx.export import export_onnx
 from keras_albert.tasks.base.task import AlbertTask
 from keras_albert.utils.atomic_files import atomic_directory
 
+_FILES = Path(__file__).with_name("server_files")
 # By the server: the file that it runs, and what it needs.
 _SERVERS = {"litserve": ("server.py", "litserve"), "bentoml": ("service.py", "bentoml")}
 _PACKAGES = ("onnxruntime>=1.22", "onnxruntime-extensions>=0.14", "numpy")
@@ -60,9 +61,8 @@ def export_server(
     with atomic_directory(path) as folder:
         model = folder / "model.onnx"
         export_onnx(task, model, inputs="text", pairs=pairs, quantize=quantize)
-        here = Path(__file__)
-        shutil.copyfile(here.with_name("model.py.txt"), folder / "model.py")
-        shutil.copyfile(here.with_name(f"{server}.py.txt"), folder / name)
+        shutil.copyfile(_FILES / "model.py.txt", folder / "model.py")
+        shutil.copyfile(_FILES / f"{server}.py.txt", folder / name)
         needed = "\n".join((package, *_PACKAGES))
         (folder / "requirements.txt").write_text(f"{needed}\n", encoding="utf-8")
     return path

@@ -1,4 +1,4 @@
-"""The rows of a batch that a process computes, padded so that devices share them."""
+"""The shard of a batch that a process computes, padded to divide among devices."""
 
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -9,7 +9,7 @@ import numpy as np
 from keras_albert.tasks.distribution.model_state import build_metrics
 from keras_albert.tasks.distribution.processes import SAME_BATCHES
 from keras_albert.tasks.inputs import datasets
-from keras_albert.types import Batch, Int64Array
+from keras_albert.types import Batch
 
 if TYPE_CHECKING:
     from keras_albert.tasks.base.task import AlbertTask
@@ -173,23 +173,3 @@ def pad_for_devices(task: "AlbertTask", batch: Batch) -> Batch:
         return batch
     build_metrics(task, batch)
     return take_rows(task, batch)
-
-
-class IdRows:
-    """Rows of ids with their targets and weights, as `Examples`."""
-
-    def __init__(self, batch: Batch) -> None:
-        self.batch = batch
-        count, *_, width = keras.tree.flatten(batch[0]["token_ids"])[0].shape
-        self.lengths: Int64Array = np.full(count, width, np.int64)
-
-    def __len__(self) -> int:
-        return len(self.lengths)
-
-    def pack(self, rows: Int64Array, length: int) -> Batch:
-        """Pick some rows; see `Examples`."""
-        del length
-        picked: Batch = keras.tree.map_structure(
-            lambda array: None if array is None else array[rows], self.batch
-        )
-        return picked

@@ -11,15 +11,15 @@ import keras_hub
 import numpy as np
 
 from keras_albert.layers.attention import PackedRows, packed_rows, packing_inputs
-from keras_albert.layers.factorized_embedding import FactorizedEmbedding
-from keras_albert.layers.heads import PoolerInput, masked_mean
-from keras_albert.layers.randomness import albert_initializer, derive_seeds
-from keras_albert.layers.run_layers import (
-    call_layer,
+from keras_albert.layers.base_layer import (
+    albert_initializer,
+    derive_seeds,
     get_activation,
-    is_bare,
     own_arguments,
 )
+from keras_albert.layers.factorized_embedding import FactorizedEmbedding
+from keras_albert.layers.heads import PoolerInput, masked_mean
+from keras_albert.layers.run_layers import call_layer, is_bare
 from keras_albert.layers.shared_transformer_encoder import SharedTransformerEncoder
 from keras_albert.presets.checkpoint import Checkpoint
 from keras_albert.presets.checkpoint_exports import CheckpointExports
@@ -29,6 +29,8 @@ from keras_albert.presets.stored_weights import check_stored_weights
 from keras_albert.types import Activation, DType, FloatArray, ModelInputs, Tensor
 from keras_albert.utils import keras_internals
 from keras_albert.utils.arguments import check_positive, refuse_unknown
+
+__all__ = ["AlbertBackbone", "architecture"]
 
 # (layers, hidden width, heads). Paper, table 1, as released (xlarge: 16 heads of 128).
 _PUBLISHED = {

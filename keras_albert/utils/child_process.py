@@ -1,15 +1,23 @@
-"""Processes with the TensorFlow backend, started from any backend."""
+"""Child processes with the TensorFlow backend, which end with their parent process.
+
+    python child_process.py PROGRAM ARGUMENT ...
+
+runs PROGRAM, a module or the path of a file. The parent process keeps the other end of
+its standard input open. The system closes it when the parent ends, even if a signal
+leaves the parent no time to end its children; then this process ends, too.
+"""
 
 import errno
 import os
+import runpy
+import select
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
-
-from keras_albert.utils import child_program
 
 _NO_ROOM = (errno.ENOSPC, errno.EFBIG)
 
@@ -42,7 +50,7 @@ def run_child(
         "TF_CPP_MIN_LOG_LEVEL": "2",
         "PYTHONPATH": os.pathsep.join(filter(None, search_path)),
     }
-    command = [*python, child_program.__file__, program, *arguments]
+    command = [*python, __file__, program, *arguments]
     stdin, lifeline = os.pipe()
     # A converter's output is not always UTF-8.
     how: Any = {"capture_output": True, "text": True, "errors": "replace"}
@@ -60,3 +68,35 @@ def describe_end(status: int) -> str:
     name = signal.Signals(-status).name
     why = ", as where memory runs out" if name == "SIGKILL" else ""
     return f"was killed by {name}{why}"
+
+
+def _end_with_parent() -> None:
+    """End this process when the other end of its standard input is closed."""
+    if not hasattr(select, "poll"):  # Windows
+        return
+    watched = select.poll()
+    # Only hang-up is polled: the input itself is for the program.
+    watched.register(sys.stdin.fileno(), 0)
+
+    def watch() -> None:
+        watched.poll()
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def _main() -> None:
+    """Run a program in a child process."""
+    _end_with_parent()
+    program = sys.argv[1]
+    del sys.argv[0]
+    if program.endswith(".py"):
+        runpy.run_path(program, run_name="__main__")
+    else:
+        if not sys.flags.isolated:
+            del sys.path[0]
+        runpy.run_module(program, run_name="__main__", alter_sys=True)
+
+
+if __name__ == "__main__":
+    _main()

@@ -25,6 +25,7 @@ _TITLES = {
     "AlbertTextEmbedder": "Similarity",
     "AlbertMaskedLM": "A missing word",
 }
+_FILES = Path(__file__).with_name("web_page_files")
 _PAGE = ("index.html", "page.css", "page.js", "answers.js")
 _MODULES = "node_modules"
 # What the page loads, below `node_modules`; the first is what it computes with.
@@ -91,7 +92,7 @@ def export_web_page(
         for file in files:
             shutil.copyfile(file, folder / "javascript" / file.name)
         for name in _PAGE:
-            shutil.copyfile(Path(__file__).with_name(name), folder / name)
+            shutil.copyfile(_FILES / name, folder / name)
         described = []
         for number, (title, each) in enumerate(models.items()):
             place = f"models/{number}"

@@ -1,1 +1,0 @@
-"""A page that runs models in a browser."""

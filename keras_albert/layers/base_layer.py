@@ -1,0 +1,140 @@
+"""What all layers use: the base class, activations, initial weights and seeds."""
+
+import inspect
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_albert.types import Activation, DType, Tensor
+from keras_albert.utils.arguments import refuse_unknown
+from keras_albert.utils.keras_internals import mark_as_seeded
+
+# google-research/albert computes the tanh form and calls it "gelu"; transformers
+# calls the tanh form "gelu_new" or "gelu_pytorch_tanh"; in Keras, "gelu" is the
+# erf form. "gelu_approximate" is unambiguous.
+_TANH_GELU_NAMES = frozenset({"gelu_approximate", "gelu_new", "gelu_pytorch_tanh"})
+
+
+@keras.saving.register_keras_serializable(package="keras_albert")
+def gelu_approximate(x: Tensor) -> Tensor:
+    """Apply the tanh form of GELU ([source](https://arxiv.org/abs/1606.08415))."""
+    return keras.activations.gelu(x, approximate=True)
+
+
+def get_activation(activation: Activation) -> Callable[[Tensor], Tensor]:
+    """Return the activation function of a name."""
+    if isinstance(activation, str) and activation in _TANH_GELU_NAMES:
+        function: Callable[[Tensor], Tensor] = gelu_approximate
+        return function
+    try:
+        found: Callable[[Tensor], Tensor] = keras.activations.get(activation)
+    except ValueError as error:
+        raise ValueError(
+            f"There is no activation {activation!r}. Use 'gelu_approximate' (the tanh "
+            "form, as in ALBERT), 'gelu' (the erf form), 'relu', another Keras "
+            "activation name, or a function."
+        ) from error
+    return found
+
+
+def serialize_activation(activation: Activation) -> Any:
+    """Convert an activation to its form in a config file."""
+    if isinstance(activation, str):
+        return activation
+    return keras.activations.serialize(activation)
+
+
+# Arguments that Keras stores, and objects.
+_NOT_IN_CONFIG = {
+    *("args", "kwargs", "dtype"),
+    *("backbone", "preprocessor", "token_embedding", "tokenizer"),
+}
+
+
+def own_arguments(owner: Any, base: type) -> dict[str, Any]:
+    """Return the arguments of constructors, up to `base`, that are attributes."""
+    names: dict[str, Any] = {}
+    for cls in type(owner).__mro__:
+        if issubclass(cls, base):
+            names |= inspect.signature(cls.__init__).parameters
+    found = {
+        name: getattr(owner, name)
+        for name in names
+        if name not in _NOT_IN_CONFIG and hasattr(owner, name)
+    }
+    # JSON has neither functions nor tuples.
+    return {
+        name: serialize_activation(value)
+        if callable(value)
+        else (list(value) if isinstance(value, tuple) else value)
+        for name, value in found.items()
+    }
+
+
+class AlbertLayer(keras.layers.Layer):
+    """A layer that refuses unknown arguments, and whose config is its attributes."""
+
+    def __init__(self, dtype: DType = None, **kwargs: Any) -> None:
+        refuse_unknown(type(self), kwargs)
+        super().__init__(dtype=dtype, **kwargs)
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the constructor's arguments."""
+        return {**super().get_config(), **own_arguments(self, AlbertLayer)}
+
+
+def albert_initializer(seed: int | None = None) -> keras.initializers.Initializer:
+    """Return a new truncated normal of deviation 0.02; a shared one repeats itself."""
+    return keras.initializers.TruncatedNormal(stddev=0.02, seed=seed)
+
+
+def derive_seeds(seed: int | None, count: int) -> Iterator[int | None]:
+    """Derive independent seeds from one."""
+    if seed is None:
+        return iter([None] * count)
+    # 31 bits: the largest range that every backend accepts for a seed.
+    states = np.random.SeedSequence(seed).generate_state(count) >> 1
+    return iter(states.tolist())
+
+
+# The golden ratio in 32 bits: an odd step, so that 2**32 sites get distinct seeds.
+_STEP = 0x9E3779B1
+
+
+class StepSeed(keras.random.SeedGenerator):
+    """The seed of a training step, a block or a dropout: each draw returns it."""
+
+    # A compiled loop cannot write to a seed generator's variable. So the encoder draws
+    # one seed per step, and each dropout of each layer offsets it by its number: masks
+    # are the same in a loop, unrolled, or recomputed in the backward pass.
+
+    def __init__(self, base: Any, number: Any = 0) -> None:
+        # `super().__init__` would create a variable, which this class avoids.
+        mark_as_seeded(self)
+        self.base = base
+        self.number = number
+
+    @classmethod
+    def draw(cls, generator: keras.random.SeedGenerator) -> "StepSeed":
+        """Draw the seed of a step."""
+        base = generator.next()
+        # Keras reads PyTorch's seeds on the host, with a synchronisation for each
+        # dropout; fetching the seed here needs one per step.
+        is_torch = keras.config.backend() == "torch"
+        return cls(ops.convert_to_numpy(base) if is_torch else base)
+
+    def at(self, index: Any, count: int = 1) -> "StepSeed":
+        """Return the seed of one of `count` parts, each with its own dropouts."""
+        return StepSeed(self.base, self.number * count + index)
+
+    def next(self, ordered: bool = True) -> Any:
+        """Return the seed in the form of the backend."""
+        if isinstance(self.base, np.ndarray):
+            return int(self.base[0]) + int(self.number) * _STEP, int(self.base[1])
+        dtype = keras.backend.standardize_dtype(self.base.dtype)
+        site = ops.cast(self.number, dtype)
+        offset = site * ops.convert_to_tensor(np.array(_STEP, dtype))
+        return self.base + ops.stack([offset, ops.zeros_like(offset)])

@@ -1,1 +1,0 @@
-"""Folders that other programs serve."""
