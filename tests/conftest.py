@@ -88,7 +88,7 @@ def _jax_compiles_once(tmp_path_factory) -> None:
 @pytest.fixture(scope="module", autouse=True)
 def _tensorflow_optimizes_little(request):
     """To optimize a graph takes longer than a test runs it; one file does both."""
-    if os.environ.get("KERAS_BACKEND") != "tensorflow":
+    if "tensorflow" not in sys.modules:
         return
     from tests.several_processes import optimize_graphs
 

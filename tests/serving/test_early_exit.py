@@ -169,7 +169,8 @@ def test_verify_replays_the_signatures(paths):
     # The sessions of all kinds were warmed up with the same requests.
     model = verify(paths["classes"])
     assert model.requests == 2 * len(model.signatures)
-    assert model.largest_difference < 1e-5
+    # The program that wrote it did not optimize the graph.
+    assert model.largest_difference < 3e-5
     # The requests that it shows are those of a client.
     for name, body in model.rest.items():
         assert read_rest_request(body, model.signatures).signature == name

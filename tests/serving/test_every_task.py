@@ -138,7 +138,7 @@ def test_a_server_loads_an_export(paths, python):
     for name in paths if python else ("tagger",):
         model = verify(paths[name], python)
         assert model.requests == 2 * len(model.signatures)
-        assert model.largest_difference < (0.02 if name == "rounded" else 1e-5)
+        assert model.largest_difference < (0.02 if name == "rounded" else 3e-5)
 
 
 def test_an_older_tensorflow_reads_the_graph(paths):
@@ -354,4 +354,4 @@ def test_a_word_piece_vocabulary(exports, word_tasks):
     np.testing.assert_allclose(found["word_embedder"]["embedding"], vectors, atol=1e-5)
     for name in word_tasks:
         for python in OLDER_PYTHONS:
-            assert verify(exports[name], python).largest_difference < 1e-5
+            assert verify(exports[name], python).largest_difference < 3e-5

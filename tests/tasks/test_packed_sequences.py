@@ -20,7 +20,6 @@ from tests.tasks.every_task import cases
 from tests.tasks.task_checks import as_numpy, assert_same
 
 pytestmark = on_one_backend_except(
-    "test_losses_gradients_and_predictions[classifier]",
     "test_losses_gradients_and_predictions[pairs]",
     "test_losses_gradients_and_predictions[pretrainer]",
     "test_data_sets_of_texts",

@@ -135,6 +135,11 @@ def end(program):
 if __name__ == "__main__":
     with contextlib.suppress(ImportError):
         import tensorflow_text  # noqa: F401
+
+        from tests.several_processes import optimize_graphs
+
+        # Programs that `verify` starts do, with an interpreter of their own.
+        optimize_graphs(False)
     import keras_hub  # noqa: F401
 
     gc.collect()

@@ -13,7 +13,6 @@ pytestmark = on_one_backend_except(
     "test_binary_losses_are_of_each_class_or_score",
     "test_metrics_by_class[class]",
     "test_names_are_scores_of_scikit_learn[class]",
-    "test_names_are_scores_of_scikit_learn[labels]",
     "test_metrics_by_class_of_a_tagger_ignore_padding",
     "test_token_accuracy_is_keras_own",
     "test_each_token_counts_alike_whatever_its_batch",

@@ -18,7 +18,6 @@ from tests.tasks.classification.exit_models import (
 )
 
 pytestmark = on_one_backend_except(
-    "test_loss_is_the_mean_by_depth",
     "test_metrics_are_those_of_the_last_head",
     "test_gradients_reach_all_heads_with_remat_and_half_precision",
     "test_texts_leave_by_the_rule_whatever_the_batch[rule1]",

@@ -11,9 +11,7 @@ from keras_albert.tasks.classification import linear
 from keras_albert.tasks.classification.linear import read_vectors
 from tests.one_backend import on_one_backend_except
 
-pytestmark = on_one_backend_except(
-    "test_the_head_is_scikit_learns", "test_the_next_answers_are_of_the_new_head"
-)
+pytestmark = on_one_backend_except("test_the_next_answers_are_of_the_new_head")
 
 
 def logits_of(model, texts):

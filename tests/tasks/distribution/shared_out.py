@@ -157,9 +157,9 @@ WAYS = {
 # Tracing takes long: the tests run what differs between tasks in the first way, and one
 # task in all of them. The others run on demand: `shared_out OUT regression`, say.
 ON_DEMAND = {
-    *("regression", "labels", "masked_lm", "token_classifier", "question_answerer"),
-    *("conditional", "embedder", "uneven", "uneven_masks", "lonely", "any_length"),
-    "ids",
+    *("regression", "labels", "masked_lm", "token_classifier", "multiple_choice"),
+    *("question_answerer", "conditional", "embedder", "uneven", "uneven_masks"),
+    *("lonely", "any_length", "ids"),
     # On JAX there is one gradient, of the whole batch, to clip and to sum.
     *(("clipped", "summed") if keras.config.backend() == "jax" else ()),
 }
