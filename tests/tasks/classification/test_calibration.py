@@ -32,6 +32,8 @@ def draw(random, count, classes, temperature):
 def test_the_temperature_is_found(temperature):
     logits, y = draw(np.random.default_rng(0), 20_000, 4, temperature)
     assert find_temperature(logits, y) == pytest.approx(temperature, rel=0.05)
+    # Without an error, certainty would have no end.
+    assert find_temperature(logits, logits.argmax(-1)) == 1
 
 
 def held_out_logits(name):
