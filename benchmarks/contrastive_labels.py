@@ -9,11 +9,14 @@ similarity 1, half of two classes, with 0 ([Tunstall et al.,
 2022](https://arxiv.org/abs/2209.11055)). Data: the quickstart's messages, SST-2, and
 the questions on the six articles of SQUAD with most questions, whose class is the
 article. Prints the accuracy on `--rows` held-out texts for each seed, which draws the
-labels and the pairs, and a table of means and standard deviations.
+labels and the pairs, and a table of means and standard deviations. With `--setfit
+path/to/all-MiniLM-L6-v2`, the other side is SetFit itself, by its defaults, from a
+folder of sentence-transformers (`pip install setfit`).
 """
 
 import argparse
 import json
+import tempfile
 import time
 from pathlib import Path
 
@@ -110,6 +113,8 @@ def compare(arguments, few, held_out, seed: int) -> dict[str, float]:
     keras.utils.set_random_seed(seed)
     linear = AlbertClassifier.from_preset(arguments.preset, labels=names)
     scores = {"linear": solve(linear, few, held_out)}
+    if arguments.setfit is not None:
+        return scores | {"SetFit": setfit_accuracy(arguments, few, held_out, seed)}
     embedder = AlbertTextEmbedder.from_preset(arguments.preset)
     embedder.compile(learning_rate=arguments.learning_rate)
     pairs = pairs_of(*few, arguments.steps * arguments.batch_size, seed)
@@ -120,6 +125,20 @@ def compare(arguments, few, held_out, seed: int) -> dict[str, float]:
     return scores | {"contrastive, linear": solve(trained, few, held_out)}
 
 
+def setfit_accuracy(arguments, few, held_out, seed: int) -> float:
+    from datasets import Dataset
+    from setfit import SetFitModel, Trainer, TrainingArguments
+
+    model = SetFitModel.from_pretrained(str(arguments.setfit))
+    rows = Dataset.from_dict({"text": few[0], "label": few[1]})
+    with tempfile.TemporaryDirectory() as folder:
+        settings = TrainingArguments(
+            folder, seed=seed, save_strategy="no", report_to="none"
+        )
+        Trainer(model, settings, train_dataset=rows).train()
+    return float(np.mean(np.asarray(model.predict(held_out[0])) == held_out[1]))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -127,6 +146,7 @@ def main() -> None:
     parser.add_argument("--preset", default="albert_small_en_uncased")
     parser.add_argument("--sst2", type=Path, help="directory with train and dev.tsv")
     parser.add_argument("--squad", type=Path, help="a JSON file with titles")
+    parser.add_argument("--setfit", type=Path, help="a folder of sentence-transformers")
     parser.add_argument("--only", help="the name of one data set")
     parser.add_argument("--counts", type=int, nargs="+", default=[8, 16])
     parser.add_argument("--seeds", type=int, default=10)
@@ -136,7 +156,8 @@ def main() -> None:
     parser.add_argument("--batch-size", type=int, default=16, help="of pairs")
     parser.add_argument("--learning-rate", type=float, default=5e-5)
     arguments = parser.parse_args()
-    table = Table("data", "labels a class", "linear", "contrastive, linear", "better")
+    other = "contrastive, linear" if arguments.setfit is None else "SetFit"
+    table = Table("data", "labels a class", "linear", other, "better")
     for name, train, held_out in data_sets(arguments, arguments.rows):
         if arguments.only not in (None, name):
             continue

@@ -131,8 +131,6 @@ task TASK (task): listed below
   which is then needed to load the result; by default all weights
 --exits (switch): classification, regression: train a head after each layer, so that
   texts can leave early
---explain (switch): classification, regression: also show the five largest errors, with
-  the words that these answers depend on
 [data]
 --max-length (tokens): tokens per row; by default 128
 --limit (count): maximum number of examples per file
@@ -375,11 +373,6 @@ def _check_finetune(chosen: Mapping[str, Any]) -> None:
         raise ValueError(
             f"A model for {chosen['task']} has no exits; those for classification and "
             "regression have. Leave out --exits."
-        )
-    if chosen["explain"] and not is_classifier:
-        raise ValueError(
-            f"Answers of {chosen['task']} are not explained; those of classification "
-            "and regression are. Leave out --explain."
         )
     # Cleaning up can be resumed while it exists.
     if not (chosen["output"] / "training" / "last.safetensors").is_file():

@@ -28,6 +28,8 @@ _FOLDS = 5
 _NEAR = 0.95
 # English texts have 1.2 tokens a word; short ones vary.
 _MANY_TOKENS, _FEWEST_TOKENS = 2, 10
+# Their rows share passages, by which most would be nearly the same.
+_OF_PASSAGES = ("question-answering", "multiple-choice")
 _BLOCK = 2048
 _CHARACTERS = 120
 
@@ -57,8 +59,10 @@ def run(arguments: argparse.Namespace) -> int:
     unlabelled = arguments.unlabelled and read_texts(arguments.unlabelled, arguments)
     embedder = AlbertTextEmbedder.from_preset(arguments.preset)
     findings = [*same_texts(files), *labels(files), *tokens(files, embedder)]
-    vectors = [_embed(embedder, data, console.is_terminal) for data in files]
-    findings += near_texts(files, vectors)
+    vectors: list[Vectors] = []
+    if arguments.task not in _OF_PASSAGES:
+        vectors = [_embed(embedder, data, console.is_terminal) for data in files]
+        findings += near_texts(files, vectors)
     if is_classes and not isinstance(files[0].y[0], list):
         findings += doubtful_labels(files[0], vectors[0])
         if unlabelled:

@@ -3,7 +3,7 @@
 import argparse
 import importlib.util
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from textwrap import shorten
@@ -30,6 +30,7 @@ from keras_albert.tasks import (
     measure_exits,
     plot_exits,
 )
+from keras_albert.tasks.classification.explain import explain_texts
 from keras_albert.training.run_folder import write_report
 from keras_albert.utils.atomic_files import (
     atomic_directory,
@@ -45,6 +46,8 @@ _CONFIDENCE = (2.5, 97.5)
 _BINS = 10
 _MAX_GROUPS = 20
 _MAX_CHARACTERS = 300
+# Of integrated gradients: one batch for each text, and parts differ by 0.01 or less.
+_STEPS = 31
 
 
 def run_evaluate(arguments: argparse.Namespace) -> None:
@@ -53,7 +56,11 @@ def run_evaluate(arguments: argparse.Namespace) -> None:
     known = known_task(task)
     (data,) = on_one_scale([known.read(arguments.file, arguments)])
     groups = _groups(data, arguments.slice)
-    explain = word_reasons(task) if arguments.explain else lambda row, answer: ""
+    if arguments.explain and not is_explained(task):
+        raise ValueError(
+            "`explain=True` is for classifiers of one class and regressions, and this "
+            f"is an {type(task).__name__}. Leave it out."
+        )
     console = plain_console()
     console.print(data.description, highlight=False)
     evaluation = known.evaluate(task, data)
@@ -63,7 +70,8 @@ def run_evaluate(arguments: argparse.Namespace) -> None:
     if evaluation.rows is not None:
         for name, rows in contents["groups"].items():
             console.print(_table_of_groups(name, rows))
-        for line in worst_rows(data, evaluation.rows, arguments.worst, explain):
+        shown = arguments.worst, arguments.explain
+        for line in worst_rows(task, data, evaluation.rows, *shown):
             console.print(line, highlight=False, soft_wrap=True)
     if arguments.output is not None:
         settings = {k: v for k, v in vars(arguments).items() if k != "output"}
@@ -183,39 +191,42 @@ def _table_of_groups(name: str, rows: Sequence[dict[str, Any]]) -> Table:
     return table
 
 
-def word_reasons(task: Any) -> Callable[[tuple[Any, ...], Any], str]:
-    """Return a function that names the words that an answer depends on most."""
-    if not isinstance(task, AlbertClassifier) or task.is_multi_label:
-        raise ValueError(
-            f"`explain=True` is for classifiers of one class and regressions, and this "
-            f"is an {type(task).__name__}. Leave it out."
-        )
-
-    def reasons(row: tuple[Any, ...], answer: Any) -> str:
-        label = None if task.is_regression else answer
-        found = task.explain(row if len(row) > 1 else row[0], label=label)
-        words = ", ".join(f"{w.text!r} {w.part:+.2f}" for w in found.top())
-        return f"\n  because of {words}"
-
-    return reasons
+def is_explained(task: Any) -> bool:
+    """Return whether `worst_rows` can name the words behind answers of a task."""
+    return isinstance(task, AlbertClassifier) and not task.is_multi_label
 
 
 def worst_rows(
-    data: Dataset, rows: EvaluatedRows, count: int, explain: Callable[..., str]
-) -> Iterator[str]:
-    """Describe the wrong answers with the largest errors."""
-    inputs = list(data.rows())
+    task: Any, data: Dataset, rows: EvaluatedRows, count: int, explain: bool
+) -> list[str]:
+    """Describe the wrong answers with the largest errors, and the words behind them."""
     is_wrong = rows.errors > 0 if rows.is_right is None else ~rows.is_right
     order = np.argsort(-rows.errors, kind="stable")
-    for number in order[is_wrong[order]][:count]:
-        truth, answer = map(_shown, (rows.truth[number], rows.answers[number]))
-        score = ""
-        if rows.probabilities is not None:
-            score = f" ({rows.probabilities[number]:.3f})"
-        text = shorten(data.row_text(number), _MAX_CHARACTERS)
-        said = f"is {truth}, the model says {answer}{score}"
-        why = explain(inputs[number], rows.answers[number])
-        yield f"{data.place(number)}: {text}\n  {said}{why}"
+    worst = order[is_wrong[order]][:count].tolist()
+    reasons = [""] * len(worst)
+    if explain and worst:
+        inputs = list(data.rows())
+        texts = [x if len(x := inputs[number]) > 1 else x[0] for number in worst]
+        is_score = task.is_regression
+        labels = [None if is_score else rows.answers[number] for number in worst]
+        reasons = [
+            "\n  because of "
+            + ", ".join(f"{word.text!r} {word.part:+.2f}" for word in found.top())
+            for found in explain_texts(task, texts, labels, _STEPS)
+        ]
+    return [
+        _describe(data, rows, number) + reason
+        for number, reason in zip(worst, reasons, strict=True)
+    ]
+
+
+def _describe(data: Dataset, rows: EvaluatedRows, number: int) -> str:
+    truth, answer = map(_shown, (rows.truth[number], rows.answers[number]))
+    score = ""
+    if rows.probabilities is not None:
+        score = f" ({rows.probabilities[number]:.3f})"
+    text = shorten(data.row_text(number), _MAX_CHARACTERS)
+    return f"{data.place(number)}: {text}\n  is {truth}, the model says {answer}{score}"
 
 
 def _shown(value: Any) -> str:

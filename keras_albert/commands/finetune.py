@@ -12,7 +12,7 @@ from rich.console import Console
 from keras_albert.backbone import AlbertBackbone
 from keras_albert.commands import tasks
 from keras_albert.commands.datasets import Dataset, check_files, on_one_scale
-from keras_albert.commands.evaluate import word_reasons, worst_rows
+from keras_albert.commands.evaluate import is_explained, worst_rows
 from keras_albert.commands.report import (
     Report,
     draw,
@@ -237,10 +237,10 @@ _SAME_FILES = (
     "all of them see."
 )
 
-# The locations of files, the card and explanations do not affect the result.
-_NOT_COMPARED = ("output", "train", "dev", "explain", *ON_CARD)
+# The locations of files and the card do not affect the result.
+_NOT_COMPARED = ("output", "train", "dev", *ON_CARD)
 
-# How many answers `--explain` explains, those that are most certain and wrong.
+# How many answers the report explains, those that are most certain and wrong.
 _NUM_ERRORS = 5
 
 
@@ -280,7 +280,6 @@ def _run(
     keras.utils.set_random_seed(arguments.seed)
     with devices.scope():
         task = devices.by_all(lambda: build_task(known, train, arguments))
-        explain = word_reasons(task) if arguments.explain else None
         # Backends differ in the last bits of results.
         identity = _given(arguments) | {
             "vocabulary": digest(task.preprocessor.tokenizer.proto),
@@ -326,8 +325,9 @@ def _run(
             console.print(f"model: {folder.shown(folder.preset)}", soft_wrap=True)
         else:
             errors: list[str] = []
-            if explain is not None and evaluation.rows is not None:
-                errors = [*worst_rows(dev, evaluation.rows, _NUM_ERRORS, explain)]
+            found = evaluation.rows if devices.processes is None else None
+            if found is not None and is_explained(task):
+                errors = worst_rows(task, dev, found, _NUM_ERRORS, explain=True)
             plots = _finish(arguments, folder, task, evaluation.report, rows, errors)
             show_report(console, evaluation.report)
             for error in errors:

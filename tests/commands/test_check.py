@@ -99,6 +99,13 @@ def test_words_with_tags_are_checked_too(tmp_path, capsys):
     assert "leakage: 1 texts are in both files" in capsys.readouterr().out
 
 
+def test_questions_on_one_passage_are_not_nearly_the_same(capsys):
+    words = ["--task", "question-answering", "--limit", "20"]
+    path = MESSAGES.with_name("questions.json")
+    assert run_command(["check", str(path), *words]) == 0
+    assert "near duplicates" not in capsys.readouterr().out
+
+
 def test_flipped_labels_are_found():
     with MESSAGES.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file, delimiter="\t"))[:600]

@@ -204,7 +204,7 @@ def test_a_linear_head(run, file, tmp_path, capsys):
     # One of two labels of a text is an error.
     both = tmp_path / "both.tsv"
     both.write_text("text\tlabel\na fine film\tgood\na fine film\tbad\n")
-    run(*begin("one", train=few, dev=both, max_length=8), "--explain")
+    run(*begin("one", train=few, dev=both, max_length=8))
     found = " ".join(capsys.readouterr().out.split())
     assert "method='finetune', since 1 of 2 texts have the label 'bad'" in found
     assert len((tmp_path / "one" / "curve.csv").read_text().splitlines()) == 4

@@ -99,7 +99,6 @@ REFUSED = {
     FINETUNE: "done/preset already exists: the run is finished.",
     "pretrain --output done": "done/preset already exists: the run is finished.",
     f"{FINETUNE} --exits": "A model for masked-lm has no exits",
-    f"{FINETUNE} --explain": "Answers of masked-lm are not explained",
     f"{FINETUNE} --recipe rte": "A recipe is for pretrained weights: pass --preset",
     f"{FINETUNE} --lora 4": "LoRA is for pretrained weights: pass --preset",
     f"{FINETUNE} --method linear": "A linear head is solved for classification",

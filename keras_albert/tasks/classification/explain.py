@@ -2,7 +2,7 @@
 
 import html
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -18,8 +18,9 @@ from keras_albert.utils.arguments import check_positive
 if TYPE_CHECKING:
     from keras_albert.tasks.classification.model import AlbertClassifier
 
-# How many rows are computed at once: half of the default steps and of both ends.
-_ROWS = 33
+# How many rows are computed at once: half of the default steps and of both ends; and
+# how many tokens, whose gradients need memory.
+_ROWS, _TOKENS = 33, 33 * 128
 
 
 @dataclass(frozen=True)
@@ -91,16 +92,47 @@ def explain(
 ) -> Explanation:
     """Explain the answer for one text; see `AlbertClassifier.explain`."""
     check_positive(steps=steps)
-    preprocessor = classifier.require_preprocessor("explain")
-    columns, batched = preprocessor.columns(text)
+    _, batched = classifier.require_preprocessor("explain").columns(text)
     if batched:
         raise ValueError(
             "`explain` takes one text, or a pair of texts, and several were given. "
             "Call it for each of them."
         )
-    number = _class_number(classifier, label)
-    ids = {name: row[None] for name, row in preprocessor(text).items()}
+    return explain_texts(classifier, [text], [label], steps)[0]
+
+
+def explain_texts(
+    classifier: "AlbertClassifier",
+    texts: Sequence[Any],
+    labels: Sequence[str | None],
+    steps: int,
+) -> list[Explanation]:
+    """Explain an answer for each text, padded to one length: JAX compiles once."""
+    numbers = [_class_number(classifier, label) for label in labels]
+    preprocessor = classifier.require_preprocessor("explain")
+    columns, _ = preprocessor.columns(texts)
+    ids = preprocessor(texts)
     classifier.random_head.warn(classifier, "explain")
+    return [
+        _explain_row(
+            classifier,
+            {name: rows[row : row + 1] for name, rows in ids.items()},
+            [column[row] for column in columns],
+            number,
+            steps,
+        )
+        for row, number in enumerate(numbers)
+    ]
+
+
+def _explain_row(
+    classifier: "AlbertClassifier",
+    ids: dict[str, Any],
+    texts: Sequence[str],
+    number: int | None,
+    steps: int,
+) -> Explanation:
+    preprocessor = classifier.require_preprocessor("explain")
     token_ids, mask = ids["token_ids"], ids["padding_mask"]
     tokenizer = preprocessor.tokenizer
     places = _text_places(ids, preprocessor.special_ids)
@@ -124,21 +156,22 @@ def explain(
     alphas = np.concatenate([[0, 1], (nodes + 1) / 2])
     weights = np.concatenate([[0, 0], weights / 2])
     total, logits = np.zeros_like(x, np.float64), []
-    for start in range(0, len(alphas), _ROWS):
-        part = alphas[start : start + _ROWS]
+    count = max(1, min(_ROWS, _TOKENS // len(x)))
+    for start in range(0, len(alphas), count):
+        part = alphas[start : start + count]
         # All calls have one shape, for compiled programs.
-        points = np.resize(part, _ROWS)[:, None, None]
+        points = np.resize(part, count)[:, None, None]
         rows = (base + points * (x - base)).astype("float32")
-        found = run(rows, np.repeat(mask, _ROWS, axis=0), chosen)
+        found = run(rows, np.repeat(mask, count, axis=0), chosen)
         values, gradients = (ops.convert_to_numpy(each) for each in found)
         logits += values[: len(part)].tolist()
-        share = weights[start : start + _ROWS]
+        share = weights[start : start + count]
         total += np.einsum("s,slh->lh", share, gradients[: len(part)])
     parts = (total * (x - base)).sum(-1)
     words = [
         word
-        for column, (content, where) in enumerate(zip(columns, places, strict=True))
-        for word in _words(tokenizer, content[0], column, parts[where])
+        for column, (text, where) in enumerate(zip(texts, places, strict=True))
+        for word in _words(tokenizer, text, column, parts[where])
     ]
     name = None if classifier.is_regression else classifier.class_names[number]
     return Explanation(name, logits[1], logits[0], tuple(words))

@@ -7,6 +7,7 @@ import os
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, suppress
+from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -16,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from keras import ops
 
+from keras_albert.backbone.albert_backbone import AlbertBackbone
 from keras_albert.layers.heads import masked_mean
 from keras_albert.tasks.base.outputs import predict_all
 from keras_albert.tasks.base.predict_function import compile_function
@@ -50,12 +52,12 @@ _OF_POOLER = ("pooler_input", "pooler_activation", "name")
 class Solution(NamedTuple):
     """A head `(width, outputs)` on standardized vectors, and its scores on folds."""
 
-    kernel: FloatArray
-    bias: FloatArray
-    strengths: list[float]
+    kernel: npt.NDArray[np.float64]
+    bias: npt.NDArray[np.float64]
+    # For each classifier of a label, or the only one.
+    strengths: npt.NDArray[np.float64]
     # The higher the better, and the metric of the task.
-    score: float
-    metric: float
+    scores: npt.NDArray[np.float64]
 
 
 def why_not_linear(classifier: "AlbertClassifier", x: Any) -> str | None:
@@ -156,10 +158,11 @@ def solve_head(
         )
     vectors = read_vectors(classifier, data.x, batch_size)[kept]
     first, mean = np.split(vectors, 2, axis=-1)
-    pooler = classifier.backbone.pooler
-    candidates = {"pooled output": pool(classifier, first, mean)}
+    pooler, candidates = classifier.backbone.pooler, {}
     if not (pooler.quantization_mode or pooler.lora_enabled):
-        candidates = {"mean of the tokens": mean} | candidates
+        candidates["mean of the tokens"] = mean
+    if not (candidates and _scales_mean(classifier.backbone)):
+        candidates["pooled output"] = pool(classifier, first, mean)
     found: dict[str, tuple[Any, Solution]] = {}
     for name, vectors in candidates.items():
         if not np.isfinite(vectors).all():
@@ -169,18 +172,26 @@ def solve_head(
             )
         scaler = StandardScaler().fit(vectors)
         given = scaler.transform(vectors), y, weights, strength
-        found[name] = scaler, _solve(classifier, *given)
+        found[name] = scaler, _cached_solution(classifier, *given)
     # The first of equals.
-    name = max(found, key=lambda name: found[name][1].score)
+    name = max(found, key=lambda name: found[name][1].scores[0])
     scaler, solution = found[name]
     _write(classifier, scaler, solution, replaces=name == "mean of the tokens")
     outputs = scaler.transform(candidates[name]) @ solution.kernel + solution.bias
     results = _results(classifier, y, outputs.astype("float32"))
     metric = list(results)[-1]
     return results | {
-        f"folds_{metric}": solution.metric,
+        f"folds_{metric}": float(solution.scores[1]),
         "C": float(np.median(solution.strengths)),
     }
+
+
+def _scales_mean(backbone: AlbertBackbone) -> bool:
+    """Return whether pooled outputs are means of tokens, but for the scale of each."""
+    kernel = ops.convert_to_numpy(backbone.pooler.kernel)
+    reads = backbone.pooler_input, backbone.pooler_activation
+    is_diagonal = np.array_equal(kernel, np.diag(kernel.diagonal()))
+    return reads == ("mean", "linear") and is_diagonal
 
 
 def pool(
@@ -193,8 +204,36 @@ def pool(
     return np.asarray(ops.convert_to_numpy(ops.stop_gradient(pooled)), np.float32)
 
 
-def _solve(
+def _cached_solution(
     classifier: "AlbertClassifier", x: FloatArray, y: Array, weights: Any, strength: Any
+) -> Solution:
+    """Solve a head, or read from the cache what the same data had before."""
+    cache, outputs = VectorCache(vector_cache_path()), classifier.num_classes
+    strengths = _STRENGTHS if strength is None else np.array([strength])
+    about = [metadata.version("scikit-learn"), _FOLDS, strengths.tolist()]
+    about += [x.shape, outputs, str(y.dtype)]
+    digest = hashlib.blake2b(json.dumps(about).encode(), digest_size=16)
+    for part in (x, y) if weights is None else (x, y, weights):
+        digest.update(np.ascontiguousarray(part).tobytes())
+    key = digest.digest()
+    if key in (found := cache.read([key])):
+        # The cache keeps float32 arrays.
+        values = found[key].view(np.float64)
+        size = x.shape[1] * outputs
+        kernel, bias, rest = np.split(values, [size, size + outputs])
+        return Solution(kernel.reshape(-1, outputs), bias, rest[:-2], rest[-2:])
+    solution = _solve(classifier, x, y, weights, strengths)
+    values = np.concatenate([np.ravel(part) for part in solution])
+    cache.write({key: values.view(np.float32)})
+    return solution
+
+
+def _solve(
+    classifier: "AlbertClassifier",
+    x: FloatArray,
+    y: Array,
+    weights: Any,
+    strengths: Any,
 ) -> Solution:
     from sklearn.linear_model import (  # noqa: PLC0415  (an extra)
         LogisticRegression,
@@ -205,8 +244,6 @@ def _solve(
         KFold,
         StratifiedKFold,
     )
-
-    strengths = _STRENGTHS if strength is None else np.array([strength])
 
     def search(y: Array) -> Any:
         is_score = classifier.is_regression
@@ -232,14 +269,14 @@ def _solve(
     if kernel.shape[1] == 1 and classifier.num_classes == 2:
         # The logits of two classes have the difference of one.
         kernel, bias = kernel * [-0.5, 0.5], bias * [-0.5, 0.5]
-    score = float(np.mean([each.best_score_ for each in found]))
+    score = np.mean([each.best_score_ for each in found])
     if classifier.is_regression:
         used, metric = [1 / found[0].best_params_["alpha"]], math.sqrt(abs(score))
     else:
         used = [each.best_params_["C"] for each in found]
         means = [f.cv_results_["mean_test_accuracy"][f.best_index_] for f in found]
         metric = float(np.mean(means))
-    return Solution(kernel, bias, used, score, metric)
+    return Solution(kernel, bias, np.array(used), np.array([score, metric]))
 
 
 def _write(

@@ -436,7 +436,8 @@ class AlbertClassifier(
         """Calibrate the probabilities on texts that were not trained on.
 
         A temperature, by which logits are divided so that the cross-entropy is lowest,
-        becomes part of the head, and so of presets and exports. With `error_rate`,
+        becomes part of the head, and so of presets and exports. It is 1 if all answers
+        are right: nothing shows how certain the model may be. With `error_rate`,
         answers also have a set of labels that lacks the right one for at most this
         share of texts like these. A set of several labels is a reason to ask a person.
 

@@ -136,7 +136,7 @@ def test_a_preset_and_a_file_keep_it(make_classifier, toy, tmp_path):
         model.export_to_transformers(tmp_path / "foreign")
 
 
-def test_a_second_fit_reads_vectors(make_classifier, toy, tmp_path, monkeypatch):
+def test_a_second_fit_reads_the_cache(make_classifier, toy, tmp_path, monkeypatch):
     monkeypatch.setenv("KERAS_ALBERT_CACHE", str(tmp_path / "cache"))
     path = linear.vector_cache_path()
     texts, labels = toy[0][:32], toy[1][:32]
@@ -144,11 +144,18 @@ def test_a_second_fit_reads_vectors(make_classifier, toy, tmp_path, monkeypatch)
     model.fit(texts, labels, method="linear", verbose=0)
     assert path.parent.name == "cache"
     assert path.is_file()
-    expected = read_vectors(model, texts)
+    expected, answers = read_vectors(model, texts), logits_of(model, texts)
 
-    def fail(ids):
+    def fail(*_):
         raise AssertionError
 
+    # The same head, without folds; other labels have another one.
+    monkeypatch.setattr(linear, "_solve", fail)
+    model.fit(texts, labels, method="linear", verbose=0)
+    np.testing.assert_allclose(logits_of(model, texts), answers, atol=1e-5)
+    for changed in ({"C": 1.0}, {"sample_weight": [1.0] * 32}, {"y": labels[::-1]}):
+        with pytest.raises(AssertionError):
+            model.fit(texts, **{"y": labels, "method": "linear"} | changed)
     model.batch_outputs.current_function().read_vectors = fail
     # In another order, twice, and with another pooler.
     np.testing.assert_array_equal(
