@@ -120,9 +120,9 @@ def backbone_config(
     if own not in names:
         known = ", ".join(f"{theirs} ({ours})" for theirs, ours in activations.items())
         raise ValueError(
-            f"The other library has no name for activation={backbone.activation!r}. "
-            f"Its activations are: {known}. Save the model as a preset of keras_albert "
-            "instead."
+            f"This format has no name for activation={backbone.activation!r}. It has "
+            f"names for: {known}. Save the model as a preset of keras_albert, or "
+            "`export` it for a server."
         )
     rates = {theirs: getattr(backbone, ours) for ours, theirs, _ in _RATES}
     values = rates | {"hidden_act": names[own], "initializer_range": 0.02}

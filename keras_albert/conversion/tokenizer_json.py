@@ -315,6 +315,8 @@ def write_tokenizer_files(
         config = transformers_config(parse_word_piece(proto).rules, max_length)
         write_json(directory / _CONFIG_FILE, config)
         return config
+    model = parse_vocabulary(proto)
+    _check_kind(model)
     # With them, transformers and transformers.js tokenize as SentencePiece does; a
     # special token that is written in a text is one there.
     ids = {token: index for index, token in enumerate(SPECIAL_TOKENS)}
@@ -328,7 +330,7 @@ def write_tokenizer_files(
             for token, index in ids.items()
         ],
         "post_processor": template("[CLS]", "[SEP]", ids),
-        **_unigram(parse_vocabulary(proto)),
+        **_unigram(model),
     }
     config = {
         # The class that uses `tokenizer.json` unchanged.
@@ -346,6 +348,24 @@ def write_tokenizer_files(
     write_json(directory / TOKENIZER_FILE, tokenizer)
     write_json(directory / _CONFIG_FILE, config)
     return config
+
+
+def _check_kind(model: Any) -> None:
+    """Raise if the steps of `_unigram` would split texts in other ways."""
+    trainer, spaces = model.trainer_spec, model.normalizer_spec
+    found = [f"{name}=False" for name in _RULES_OF_SPACES if not getattr(spaces, name)]
+    others = ("byte_fallback", "treat_whitespace_as_suffix")
+    found += [f"{name}=True" for name in others if getattr(trainer, name)]
+    kind = trainer.ModelType.Name(trainer.model_type)
+    # One of characters has one way to split a text.
+    if kind not in ("UNIGRAM", "CHAR"):
+        found.append(f"model_type={kind}")
+    if found:
+        raise ValueError(
+            f"This SentencePiece vocabulary has {', '.join(found)}, and with a "
+            f"{TOKENIZER_FILE} texts would get other ids. Export a SavedModel, or with "
+            'format="onnx", inputs="text".'
+        )
 
 
 def _unigram(model: Any) -> dict[str, Any]:

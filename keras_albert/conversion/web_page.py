@@ -83,7 +83,8 @@ def export_web_page(
         if type(each).__name__ not in _TITLES:
             raise ValueError(
                 f"The page has no form for {type(each).__name__}. It has forms for: "
-                f"{', '.join(_TITLES)}."
+                f"{', '.join(_TITLES)}. Export this one with "
+                'format="transformers_onnx" for transformers.js, or format="server".'
             )
         check_task(each)
     files = _javascript_files(Path(javascript))

@@ -493,7 +493,8 @@ class WeightMapFormat(CheckpointFormat):
                 f"The pooler of {self.name}'s ALBERT reads the vector of `[CLS]`. "
                 f"Received a model with pooler_input={pooler_input!r}, as in its "
                 "preset, or since its head was solved by `fit`. Load the preset with "
-                '`pooler_input="cls"`, fine-tune, and export that model.'
+                '`pooler_input="cls"`, fine-tune, and export that model. '
+                '`export(path, format="transformers_onnx")` takes this one.'
             )
         check_head_activation(model, self.name, self.head_activation)
         head = find_head(self.weight_map.heads, model)

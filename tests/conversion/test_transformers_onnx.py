@@ -1,12 +1,13 @@
 """Folders of ONNX models answer as here in the programs that they are written for."""
 
 import json
+import random
 
 import numpy as np
 import pytest
 
 from tests.javascript import run_in_node
-from tests.serving.served_models import TAGS, balance, make_task
+from tests.serving.served_models import TAGS, WORDS, balance, make_task
 from tests.word_pieces import word_proto
 
 pytest.importorskip("onnxscript")
@@ -21,6 +22,12 @@ LONG = "The café, in 2011 " * 20
 QUESTIONS = ["the captain?", "wind comes", "today"]
 CONTEXTS = [TEXTS[0], TEXTS[1], f"{TEXTS[2]} and the town"]
 MASKED = ["the [MASK] runs", "[MASK] comes in, said the captain"]
+# For clients, which have rules of their own.
+_DRAWN = random.Random(0)
+MANY = TEXTS + [
+    " ".join(_DRAWN.choices(WORDS.split(), k=_DRAWN.randint(1, 9))) for _ in range(497)
+]
+MANY_MASKED = MASKED + [f"{text[:9]} [MASK] {text[9:]}" for text in MANY[:498]]
 FORMAT = {"format": "transformers_onnx"}
 
 # Runs a pipeline for each model: [folder, pipeline, settings, inputs, options].
@@ -186,14 +193,14 @@ def in_node(folders):
     fill = {"top_k": 5}
     pool = {"pooling": "mean", "normalize": True}
     calls = {
-        "classifier": ("text-classification", TEXTS, {"top_k": 2}),
-        "labeler": ("text-classification", TEXTS, {"top_k": 3}),
-        "tagger": ("token-classification", TEXTS, {}),
-        "filler": ("fill-mask", MASKED, fill),
-        "spm_filler": ("fill-mask", MASKED, fill),
-        "embedder": ("feature-extraction", TEXTS, pool),
-        "weighted": ("feature-extraction", TEXTS, pool),
-        "first": ("feature-extraction", TEXTS, {"pooling": "cls"}),
+        "classifier": ("text-classification", MANY, {"top_k": 2}),
+        "labeler": ("text-classification", MANY, {"top_k": 3}),
+        "tagger": ("token-classification", MANY, {}),
+        "filler": ("fill-mask", MANY_MASKED, fill),
+        "spm_filler": ("fill-mask", MANY_MASKED, fill),
+        "embedder": ("feature-extraction", MANY, pool),
+        "weighted": ("feature-extraction", MANY, pool),
+        "first": ("feature-extraction", MANY, {"pooling": "cls"}),
         "reader": ("question-answering", QUESTIONS, CONTEXTS, {}),
         "spm_reader": ("question-answering", QUESTIONS, CONTEXTS, {}),
     }
@@ -209,7 +216,7 @@ def in_node(folders):
 
 @pytest.mark.parametrize("name", ["classifier", "labeler"])
 def test_labels_in_transformers_js(name, tasks, in_node):
-    probabilities = tasks[name].predict(TEXTS, verbose=0)
+    probabilities = tasks[name].predict(MANY, verbose=0)
     if name == "classifier":
         exponents = np.exp(probabilities)
         probabilities = exponents / exponents.sum(axis=1, keepdims=True)
@@ -221,9 +228,9 @@ def test_labels_in_transformers_js(name, tasks, in_node):
 
 def test_tags_in_transformers_js(tasks, in_node):
     tokenizer = tasks["tagger"].preprocessor.tokenizer
-    tags = tasks["tagger"].predict(TEXTS, verbose=0).argmax(axis=-1)
+    tags = tasks["tagger"].predict(MANY, verbose=0).argmax(axis=-1)
     assert len(set(tags.ravel())) > 2
-    for text, row, answers in zip(TEXTS, tags, in_node["tagger"], strict=True):
+    for text, row, answers in zip(MANY, tags, in_node["tagger"], strict=True):
         names = [TAGS[tag] for tag in row[1 : len(tokenizer(text)) + 1]]
         expected = [(i, name) for i, name in enumerate(names, start=1) if name != "O"]
         assert [(answer["index"], answer["entity"]) for answer in answers] == expected
@@ -232,7 +239,7 @@ def test_tags_in_transformers_js(tasks, in_node):
 @pytest.mark.parametrize("name", ["filler", "spm_filler"])
 def test_masks_in_transformers_js(name, tasks, in_node):
     for expected, answers in zip(
-        tasks[name].fill_mask(MASKED), in_node[name], strict=True
+        tasks[name].fill_mask(MANY_MASKED), in_node[name], strict=True
     ):
         assert [x["token"] for x in answers] == [x["token"] for x in expected]
         np.testing.assert_allclose(
@@ -242,7 +249,7 @@ def test_masks_in_transformers_js(name, tasks, in_node):
 
 @pytest.mark.parametrize("name", ["embedder", "weighted", "first"])
 def test_vectors_in_transformers_js(name, tasks, in_node):
-    expected = tasks[name].embed(TEXTS)
+    expected = tasks[name].embed(MANY)
     np.testing.assert_allclose(in_node[name], expected, atol=1e-5)
 
 
@@ -268,8 +275,8 @@ def test_vectors_in_sentence_transformers(name, tasks, folders):
     model = library.SentenceTransformer(
         *(str(folders[name]),), backend="onnx", device="cpu", model_kwargs=files
     )
-    found = model.encode(TEXTS)
-    np.testing.assert_allclose(found, tasks[name].embed(TEXTS), atol=1e-5)
+    found = model.encode(MANY)
+    np.testing.assert_allclose(found, tasks[name].embed(MANY), atol=1e-5)
 
 
 def test_an_earlier_export_is_replaced_and_a_checkpoint_is_not(tasks, tmp_path):

@@ -107,7 +107,6 @@ def outputs_of(task: "AlbertTask", inputs: dict[str, Any]) -> Any:
         outputs = _compute_together(task, inputs)
     else:
         outputs = task.batch_outputs(inputs)
-    outputs = keras.tree.map_structure(_to_numpy, outputs)
     return check_nan(mask_outputs(task, inputs, outputs))
 
 
@@ -126,7 +125,8 @@ def _compute_together(task: "AlbertTask", inputs: dict[str, Any]) -> Any:
     run = task.batch_outputs.current_function().run_batch
     outputs = run({name: distribute(array) for name, array in rows.items()})
     return keras.tree.map_structure(
-        lambda x: multihost_utils.process_allgather(x, tiled=True)[:count], outputs
+        lambda x: to_numpy(multihost_utils.process_allgather(x, tiled=True)[:count]),
+        outputs,
     )
 
 
@@ -203,7 +203,8 @@ def _iterate_inputs(task: "AlbertTask", batches: Any) -> Iterator[dict[str, Any]
         yield x if is_checked else {**task.read_ids(x), **packing_inputs(x)}
 
 
-def _to_numpy(tensor: Any) -> npt.NDArray[Any]:
+def to_numpy(tensor: Any) -> npt.NDArray[Any]:
+    """Return a tensor as an array of NumPy."""
     # A copy, since arrays of JAX cannot be written to.
     return np.array(keras.ops.convert_to_numpy(tensor))
 

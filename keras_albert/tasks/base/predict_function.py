@@ -1,9 +1,11 @@
 """What a task computes with: for a batch of arrays, and with fewer layers."""
 
 import contextlib
+import math
 import operator
 import threading
-from collections import Counter
+import time
+from collections import defaultdict
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -11,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import keras
 import numpy as np
 
+from keras_albert.tasks.base.outputs import to_numpy
 from keras_albert.tasks.distribution.model_state import call_with_values
 from keras_albert.tasks.inputs.batch_sharding import num_parts
 from keras_albert.text.packing import Examples
@@ -21,10 +24,8 @@ if TYPE_CHECKING:
     from keras_albert.tasks.base.task import AlbertTask
 
 Run = Callable[[dict[str, Any]], Any]
-# JAX's first program for single texts has this length, which fits most sentences. So
-# many shorter texts cost about as much as a program of their own, in base size.
+# JAX's first program for single texts has this length, which fits most sentences.
 _FIRST_LENGTH = 64
-_SHORTER_TEXTS = 16
 
 
 class BatchOutputs:
@@ -39,13 +40,18 @@ class BatchOutputs:
         self._compiled: _Compiled | None = None
 
     def __call__(self, inputs: dict[str, Any]) -> Any:
-        """Compute the outputs."""
+        """Compute the outputs, as arrays of NumPy."""
         specs = self._task.input
         inputs = {
             name: np.asarray(array, specs[name].dtype) if name in specs else array
             for name, array in inputs.items()
         }
-        return self.current_function().run_batch(inputs)
+        function, start = self.current_function(), time.perf_counter()
+        outputs = keras.tree.map_structure(to_numpy, function.run_batch(inputs))
+        count, *_, length = inputs["token_ids"].shape
+        if count == 1:
+            function.programs.add_call(length, time.perf_counter() - start)
+        return outputs
 
     def current_function(self) -> Any:
         """Return what is compiled, anew if the model has changed."""
@@ -98,11 +104,15 @@ class _Compiled:
 class OneTextPrograms:
     """The lengths for which JAX has compiled a program for one text."""
 
-    # A program takes half a second or more, so texts run a longer one meanwhile.
+    # Compiling one takes as long as many calls, and slows others down. So texts run a
+    # longer program until what they lose by it is as long.
 
     def __init__(self) -> None:
         self._lengths: set[int] = set()
-        self._texts: Counter[int] = Counter()
+        # Seconds of the fastest call of a program, and lost by texts of a length.
+        self._fastest: dict[int, float] = {}
+        self._lost: defaultdict[int, float] = defaultdict(float)
+        self._compiling = math.inf
         self._lock = threading.Lock()
         self._compiler: threading.Thread | None = None
 
@@ -122,8 +132,11 @@ class OneTextPrograms:
                 # have to wait as well.
                 self._lengths.add(max(own, first))
                 return max(own, first)
-            self._texts[own] += 1
-            is_due = own not in longer and self._texts[own] >= _SHORTER_TEXTS
+            chosen = min(longer)
+            seconds = self._fastest.get(chosen, math.inf)
+            if own < chosen and seconds < math.inf:
+                self._lost[own] += seconds * (1 - own / chosen)
+            is_due = own < chosen and self._lost[own] >= self._compiling
             is_busy = self._compiler is not None and self._compiler.is_alive()
             if is_due and not is_busy:
                 # No daemon: a program that ends waits for it.
@@ -131,7 +144,14 @@ class OneTextPrograms:
                     target=self._compile, args=(run, examples, own)
                 )
                 self._compiler.start()
-        return min(longer)
+        return chosen
+
+    def add_call(self, length: int, seconds: float) -> None:
+        """Keep what a call took; the first of a length compiles."""
+        with self._lock:
+            if length not in self._fastest:
+                self._compiling, seconds = seconds, math.inf
+            self._fastest[length] = min(seconds, self._fastest.get(length, seconds))
 
     def _compile(self, run: Run, examples: Examples, length: int) -> None:
         # `fit` may have taken the weights; a later text tries again.

@@ -99,6 +99,7 @@ _MESSAGES = message_classes(
         "TrainerSpec": {
             "model_type": Field(3, "TrainerSpec.ModelType", "UNIGRAM"),
             "vocab_size": Field(4, "int32", "8000"),
+            "treat_whitespace_as_suffix": Field(24, "bool", "false"),
             "byte_fallback": Field(35, "bool", "false"),
             "unk_id": Field(40, "int32", "0"),
             "bos_id": Field(41, "int32", "1"),

@@ -4,6 +4,7 @@ import gzip
 import itertools
 import json
 import random
+from functools import partial
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from keras_albert.text.tasks.masked_lm import tokenize_masks
 from keras_albert.text.tokenizer import sentencepiece_file as sentencepiece_messages
 from keras_albert.text.tokenizer.text_rules import retire_digit_comma_pieces
 from tests.javascript import ROOT, run_in_node
+from tests.serving.served_models import make_task
 
 ENCODE = """
 import { AutoTokenizer } from "@huggingface/transformers";
@@ -181,6 +183,31 @@ def test_a_retired_piece_changes_no_score_of_unknown_ones(tiny_proto, tmp_path):
     vocab = json.loads((tmp_path / "tokenizer.json").read_text())["model"]["vocab"]
     scores = [piece.score for piece in model.pieces]
     assert min(scores) - 10 < vocab[-1][1] < vocab[-1][1] + 1e-4 < min(scores)
+
+
+@pytest.mark.parametrize(
+    ("part", "name", "value"),
+    [
+        ("normalizer_spec", "add_dummy_prefix", False),
+        ("normalizer_spec", "remove_extra_whitespaces", False),
+        ("trainer_spec", "treat_whitespace_as_suffix", True),
+        ("trainer_spec", "model_type", 2),
+    ],
+)
+def test_what_tokenizer_json_cannot_express_is_refused(
+    part, name, value, tiny_proto, tmp_path
+):
+    model = sentencepiece_messages.ModelProto.FromString(tiny_proto)
+    setattr(getattr(model, part), name, value)
+    task = make_task("Classifier", model.SerializeToString(), labels=("a", "b"))
+    shown = "BPE" if name == "model_type" else value
+    for export in (
+        task.export_to_transformers,
+        partial(task.export, format="transformers_onnx"),
+    ):
+        with pytest.raises(ValueError, match=f'has {name}={shown}, .*format="onnx"'):
+            export(tmp_path / "new")
+        assert not list(tmp_path.iterdir())
 
 
 def test_the_vocabulary_comes_back_from_either_file(exported, tokenizer, tmp_path):

@@ -3,6 +3,7 @@
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from types import SimpleNamespace
 
 import keras
 import numpy as np
@@ -92,21 +93,34 @@ def test_only_the_first_text_waits_for_a_program(make_classifier):
     classifier = make_classifier()
     calls = count_steps(classifier)
     found = []
-    for _ in range(6):
+    for _ in range(3):
         found.append([classifier.classify(text)["score"] for text in TEXTS])
         for thread in set(calls) - {threading.current_thread()}:
             thread.join()
+        # As if compiling took no time.
+        classifier.batch_outputs.current_function().programs.add_call(1, 0.0)
     # JAX has two lengths, and compiles the shorter one in another thread.
     assert len(calls) == (2 if BACKEND == "jax" else 1)
     assert calls.count(threading.current_thread()) == 1
-    np.testing.assert_allclose(found, [found[0]] * 6, atol=1e-6)
+    np.testing.assert_allclose(found, [found[0]] * 3, atol=1e-6)
 
 
 def test_a_short_text_runs_no_long_program(make_classifier):
     preprocessor = make_classifier().preprocessor
     preprocessor.max_sequence_length, preprocessor.length_buckets = 512, (16, 64, 128)
-    choose = partial(OneTextPrograms().choose_length, None, None, preprocessor)
+    programs, compiled = OneTextPrograms(), threading.Event()
+    examples = SimpleNamespace(pack=lambda rows, length: [compiled.set])
+    choose = partial(
+        *(programs.choose_length, lambda run: run(), examples, preprocessor)
+    )
     assert list(map(choose, [500, 10, 20, 120, 60])) == [512, 64, 64, 128, 64]
+    # The first call compiles. A text of 16 tokens loses three quarters of the others.
+    for seconds in (1.0, 0.4, 0.5):
+        programs.add_call(64, seconds)
+    assert [choose(10) for _ in range(3)] == [64, 64, 64]
+    assert not compiled.is_set()
+    choose(10)
+    assert compiled.wait(10)
 
 
 def test_eight_threads(make_classifier, toy):
