@@ -14,12 +14,19 @@ import argparse
 import glob
 import gzip
 import multiprocessing
+import os
 import tempfile
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+
+from keras_albert_cli.loading import import_without_tensorflow
+
+if os.environ.get("KERAS_BACKEND", "tensorflow") != "tensorflow":
+    # As `keras-albert pretrain` does.
+    import_without_tensorflow()
 
 from keras_albert.pretraining import PretrainingData, prepared_files
 from keras_albert.pretraining.prepare.pipeline import PART_SIZE, prepare_examples

@@ -7,9 +7,13 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from types import FrameType
 
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+# By which a process knows that it is one of several.
+_OF_SEVERAL = ("WORLD_SIZE", "KERAS_DISTRIBUTION_NUM_PROCESSES", "TF_CONFIG")
 
 # TensorFlow reads it when it is loaded, and processes inherit it. 0 shows all messages.
 _LOG_LEVEL = "TF_CPP_MIN_LOG_LEVEL"
@@ -79,3 +83,34 @@ def loading(name: str) -> Iterator[None]:
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
+
+
+@contextmanager
+def held_signals() -> Iterator[None]:
+    """Hold back signals to one of several processes, until training records them."""
+    # The others would wait for one that ends before they are connected. Threads inherit
+    # the mask, so that no signal comes to them.
+    is_one_of_several = any(name in os.environ for name in _OF_SEVERAL)
+    if not is_one_of_several or not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def import_without_tensorflow() -> None:
+    """Import KerasHub as if TensorFlow, half a gigabyte, were not installed."""
+    if "tensorflow" in sys.modules:
+        return
+    keras = import_module("keras")
+    # `import` raises an error for it.
+    sys.modules["tensorflow"] = None  # type: ignore[assignment]
+    try:
+        import_module("keras_hub")
+        # Keras looks for it here once, to set its seed as well.
+        keras.utils.set_random_seed(0)
+    finally:
+        del sys.modules["tensorflow"]

@@ -7,18 +7,28 @@ import os
 import platform
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from keras_albert_cli.loading import loading, set_verbose
+from keras_albert_cli.loading import (
+    held_signals,
+    import_without_tensorflow,
+    loading,
+    set_verbose,
+)
 from keras_albert_cli.options import COMMANDS, build_parser
 from keras_albert_cli.run_program import run_program
 
 # Of `keras_albert.utils.reading`: `Path` joins the two slashes.
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/+")
 _BACKENDS = ("tensorflow", "jax", "torch")
+# The commands that several processes run together, and those of them that agree when
+# they stop.
+_OF_PROCESSES = ("finetune", "predict", "pretrain")
+_AGREE = ("finetune", "pretrain")
 # Those that a report of a bug needs.
 _PACKAGES = (
     *("keras", "keras-hub", "tensorflow", "tensorflow-text", "jax", "jaxlib", "torch"),
@@ -60,12 +70,15 @@ def run_command(arguments: Sequence[str] | None = None) -> int:
         _check_paths(asked.paths, chosen)
         _check_new(asked.new_path, chosen)
         _check_backend()
-        with loading("keras-albert"):
-            module = import_module(f"keras_albert.commands.{asked.module}")
-        _fetch(asked.paths, chosen)
-        function: Any = getattr(module, asked.function)
-        status: int | None = function(argparse.Namespace(**chosen))
-        return status
+        with held_signals() if command in _AGREE else nullcontext():
+            with loading("keras-albert"):
+                if command in _OF_PROCESSES and _backend() != "tensorflow":
+                    import_without_tensorflow()
+                module = import_module(f"keras_albert.commands.{asked.module}")
+            _fetch(asked.paths, chosen)
+            function: Any = getattr(module, asked.function)
+            status: int | None = function(argparse.Namespace(**chosen))
+            return status
 
     options = re.findall(r"--[\w-]+", subparsers[command].format_usage())
     return run_program(f"keras-albert {command}", run, options, debug)

@@ -1,5 +1,6 @@
 """Layouts of devices: JAX's meshes, PyTorch's processes, TensorFlow's replicas."""
 
+import faulthandler
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -12,6 +13,7 @@ import numpy.typing as npt
 from keras_albert.tasks.base.task import AlbertTask
 from keras_albert.tasks.distribution.model_state import build_metrics
 from keras_albert.tasks.distribution.processes import (
+    SECONDS_TO_CONNECT,
     JaxProcesses,
     TensorflowWorkers,
     TorchGroup,
@@ -202,7 +204,7 @@ class TorchProcesses(OneDevice):
         if "LOCAL_RANK" not in os.environ:
             raise ValueError(
                 "Data parallelism on PyTorch needs one process per device. Start them "
-                "with `torchrun --nproc-per-node=N -m keras_albert ...`."
+                "with `torchrun --nproc-per-node=N --no-python keras-albert ...`."
             )
         self.processes = TorchGroup()
         self.shard, self.num_shards = self.processes.index, self.processes.count
@@ -314,7 +316,13 @@ def _tensorflow_mirrored() -> TensorflowReplicas:
     import tensorflow as tf  # noqa: PLC0415  (it is the backend)
 
     if "TF_CONFIG" in os.environ:
-        return TensorflowReplicas(tf.distribute.MultiWorkerMirroredStrategy())
+        # It waits for an hour, and lets no Python code run meanwhile.
+        faulthandler.dump_traceback_later(SECONDS_TO_CONNECT, exit=True)
+        try:
+            strategy = tf.distribute.MultiWorkerMirroredStrategy()
+        finally:
+            faulthandler.cancel_dump_traceback_later()
+        return TensorflowReplicas(strategy)
     kind = "GPU" if tf.config.list_logical_devices("GPU") else "CPU"
     names = [device.name for device in tf.config.list_logical_devices(kind)]
     return TensorflowReplicas(tf.distribute.MirroredStrategy(names))

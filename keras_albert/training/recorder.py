@@ -45,6 +45,8 @@ class StopSignals:
                 # Also in an inner block: libraries replace handlers.
                 before = signal.signal(number, self._note)
                 self._before.setdefault(number, before)
+            # Also what the command line has held back since it began.
+            _hold_back(False)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -61,15 +63,30 @@ class StopSignals:
         """Record signals until the devices are known, or to the end if others wait."""
         with ExitStack() as together:
             with self:
-                devices = connect()
-                if devices.num_processes > 1:
+                # TensorFlow takes SIGTERM for itself when it connects, and forgets it.
+                _hold_back(True)
+                try:
+                    devices = connect()
+                finally:
                     together.enter_context(self)
+                if devices.num_processes == 1:
+                    together.close()
             yield devices
 
     def _note(self, number: int, _frame: FrameType | None) -> None:
         if self.requested and number == signal.SIGINT:
             raise KeyboardInterrupt
         self.number = number
+
+
+def _hold_back(is_held: bool) -> None:
+    """Hold back SIGTERM, or let signals come."""
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        return
+    if is_held:
+        signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM,))
+    else:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGINT, signal.SIGTERM))
 
 
 def moving_averages(optimizer: Any) -> list[Any]:

@@ -27,7 +27,7 @@ OTHERS = {
     *("--batching_parameters_file", "--enable_batching", "--rm"),
     *("--override", "--runner", "--project", "--tf_xla_persistent_cache_directory"),
     *("--master-addr", "--master-port", "--max-restarts", "--nnodes", "--node-rank"),
-    "--nproc-per-node",
+    *("--no-python", "--nproc-per-node"),
     *("--export_dir", "--init_checkpoint"),
     # Of npm and pip.
     "--no-cache-dir",

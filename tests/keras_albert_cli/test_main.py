@@ -1,5 +1,6 @@
 """The program is stopped in one line while the package is loaded, too."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -31,6 +32,27 @@ def run_verify(arguments):
 """
 
 
+_IS_SIGNALLED = """
+import os, signal, time
+os.kill(os.getpid(), signal.SIGTERM)
+def run_pretrain(arguments):
+    # As `StopSignals` does.
+    signal.signal(signal.SIGTERM, lambda *_: print("recorded"))
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
+    print("went on")
+"""
+_KERAS = """
+class utils:
+    set_random_seed = print
+"""
+_HUB = """
+try:
+    import tensorflow
+except ImportError:
+    print("without TensorFlow")
+"""
+
+
 @pytest.fixture
 def start(tmp_path):
     """Start the program with another package in the place of this one."""
@@ -39,12 +61,13 @@ def start(tmp_path):
     (tmp_path / "keras_albert" / "__init__.py").touch()
     (tmp_path / "a").mkdir()
 
-    def run(command):
-        (commands / "convert.py").write_text(command)
+    def run(command, module="convert", arguments=("verify", "a"), **variables):
+        (commands / f"{module}.py").write_text(command)
         return subprocess.Popen(
-            [sys.executable, "-c", _START, "verify", "a"],
+            [sys.executable, "-c", _START, *arguments],
             # Where Python looks first.
             cwd=tmp_path,
+            env=os.environ | variables,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -60,6 +83,22 @@ def test_it_is_stopped_while_it_loads(number, start):
         process.send_signal(number)
         assert process.stderr.read() == "keras-albert: stopped\n"
     assert process.returncode == 128 + number
+
+
+def test_one_of_several_processes_is_not_stopped_alone(start, tmp_path):
+    (tmp_path / "keras.py").write_text(_KERAS)
+    (tmp_path / "keras_hub.py").write_text(_HUB)
+    (tmp_path / "torch.py").touch()
+    command = ("pretrain", "--data", "data", "--output", "run")
+    variables = {"WORLD_SIZE": "2", "KERAS_BACKEND": "torch"}
+    with start(_IS_SIGNALLED, "pretrain", command, **variables) as process:
+        assert process.stdout.read().splitlines() == [
+            "without TensorFlow",
+            "0",
+            "recorded",
+            "went on",
+        ]
+    assert process.returncode == 0
 
 
 def test_what_runs_has_the_signals_as_they_were(start):

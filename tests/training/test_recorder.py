@@ -1,4 +1,5 @@
 import signal
+from types import SimpleNamespace
 
 import keras
 import numpy as np
@@ -72,6 +73,26 @@ def test_nested_blocks_record_signals_until_the_outer_one_ends():
         signal.raise_signal(signal.SIGTERM)
         assert stop.number == signal.SIGTERM
     assert signal.getsignal(signal.SIGTERM) is before
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_a_signal_is_recorded_while_a_library_with_a_handler_connects(processes):
+    before, lost, stop = signal.getsignal(signal.SIGTERM), [], StopSignals()
+    devices = OneDevice()
+    devices.processes = SimpleNamespace(count=processes)
+
+    def connect():
+        # As TensorFlow does.
+        signal.signal(signal.SIGTERM, lambda *_: lost.append(1))
+        signal.raise_signal(signal.SIGTERM)
+        return devices
+
+    with stop.while_connected(connect):
+        assert stop.number == signal.SIGTERM
+        assert (signal.getsignal(signal.SIGTERM) is before) == (processes == 1)
+    assert signal.getsignal(signal.SIGTERM) is before
+    assert not lost
+    assert not signal.pthread_sigmask(signal.SIG_BLOCK, ())
 
 
 class FailedElsewhere(OneDevice):

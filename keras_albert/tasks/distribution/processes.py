@@ -4,6 +4,7 @@ import hashlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import Any, TypeAlias
 
 import keras
@@ -12,6 +13,9 @@ import numpy.typing as npt
 
 from keras_albert.tasks.inputs.datasets import dataset_size, is_dataset
 from keras_albert.utils.environment import versions
+
+# How long a process waits for those that were started with it; JAX's own limit.
+SECONDS_TO_CONNECT = 300
 
 # What processes exchange.
 FloatArray: TypeAlias = npt.NDArray[np.float64]
@@ -89,7 +93,12 @@ class TorchGroup(Processes):
             on_gpu = torch.cuda.is_available()
             if on_gpu:
                 torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
-            group.init_process_group("nccl" if on_gpu else "gloo")
+            # An all-reduce may wait longer than this, for a first process that saves.
+            waits = timedelta(seconds=SECONDS_TO_CONNECT)
+            store, index, count = next(group.rendezvous("env://", timeout=waits))
+            group.init_process_group(
+                "nccl" if on_gpu else "gloo", store=store, rank=index, world_size=count
+            )
         super().__init__(group.get_rank(), group.get_world_size())
 
     def sum(self, numbers: npt.ArrayLike) -> FloatArray:
