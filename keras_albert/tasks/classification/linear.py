@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from keras import ops
 
-from keras_albert.backbone.albert_backbone import AlbertBackbone
+from keras_albert.backbone import AlbertBackbone
 from keras_albert.layers.heads import masked_mean
 from keras_albert.tasks.base.outputs import predict_all
 from keras_albert.tasks.base.predict_function import compile_function
