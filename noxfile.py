@@ -182,6 +182,8 @@ def install_transformers_js(session: nox.Session) -> None:
         return
     folder.mkdir(parents=True, exist_ok=True)
     options = ("--ignore-scripts", "--no-audit", "--no-fund", "--prefix", str(folder))
+    # Without a network it would try for many minutes.
+    options += ("--fetch-timeout", "60000", "--fetch-retries", "1")
     package = "@huggingface/transformers@4"
     # Without its registry, too.
     codes = range(256)
