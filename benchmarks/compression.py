@@ -116,6 +116,7 @@ def parse(words: Sequence[str] | None = None) -> argparse.Namespace:
     made.add_argument("--repeats", type=int, default=50, help="timed rounds")
     made.add_argument("--clock", default="wall", choices=tuple(CLOCKS))
     made.add_argument("--threads", type=int, help="cores to run on; by default all")
+    made.set_defaults(limit=None, text_column=None)  # of `read_passages`
     return made.parse_args(words)
 
 
@@ -125,9 +126,9 @@ def main(words: Sequence[str] | None = None) -> None:
     import keras
 
     from keras_albert import AlbertTextEmbedder
-    from keras_albert.commands.compress import read_texts
+    from keras_albert.commands.compress import read_passages
 
-    texts, dev = read_texts(arguments.texts), read_dev(arguments.dev)
+    texts, dev = read_passages(arguments), read_dev(arguments.dev)
     print(f"{len(texts):,} texts; {dev.description}")
     keras.utils.set_random_seed(SEED)
     teacher = AlbertTextEmbedder.from_preset(arguments.teacher)

@@ -59,7 +59,7 @@ def _run(arguments: argparse.Namespace, folder: RunFolder) -> None:
     folder.check_unfinished()
     console = plain_console()
     sizes = {name: getattr(arguments, name) for name in _SIZES}
-    texts = _read_texts(arguments)
+    texts = read_passages(arguments)
     keras.utils.set_random_seed(arguments.seed)
     teacher = load_task(arguments.preset, arguments.task, dtype=arguments.precision)
     reads_texts = isinstance(teacher, _READS_TEXTS)
@@ -107,7 +107,8 @@ def _run(arguments: argparse.Namespace, folder: RunFolder) -> None:
     _finish(arguments, folder, student, measured, rows, console)
 
 
-def _read_texts(arguments: argparse.Namespace) -> list[str]:
+def read_passages(arguments: argparse.Namespace) -> list[str]:
+    """Read the texts of `--texts`."""
     files = [read_texts(path, arguments) for path in arguments.texts or ()]
     texts = [text for file in files for text in file.x if text.strip()]
     if files and len(texts) < 2:

@@ -418,7 +418,7 @@ def _class_name(files: Files, file: str) -> str | None:
 
 def _new_backbone(name: str, arguments: dict[str, Any]) -> keras.Model:
     cls = getattr(keras_hub.models, name)
-    known = inspect.signature(cls).parameters
+    known = inspect.signature(cls.__init__).parameters
     arguments = {key: value for key, value in arguments.items() if key in known}
     return cls(**arguments, dtype="float32")
 

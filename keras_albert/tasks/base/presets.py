@@ -70,10 +70,11 @@ class TaskPresets(CheckpointExports, PresetMixin, _Task):
     @classmethod
     def _take_backbone_arguments(cls, kwargs: dict[str, Any]) -> dict[str, Any]:
         """Remove and return the arguments of the backbone alone, such as `remat`."""
-        of_backbone, of_task = (
-            set(inspect.signature(each).parameters) for each in (AlbertBackbone, cls)
+        # Of a class without `__init__`, early releases of Python 3.11 read `__new__`.
+        of_backbone, of_task, *of_bases = (
+            set(inspect.signature(each.__init__).parameters)
+            for each in (AlbertBackbone, cls, *cls.mro()[:-1])
         )
-        of_bases = (inspect.signature(each).parameters for each in cls.mro()[:-1])
         refuse_unknown(
             cls,
             kwargs,
