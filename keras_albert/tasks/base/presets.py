@@ -71,9 +71,9 @@ class TaskPresets(CheckpointExports, PresetMixin, _Task):
     def _take_backbone_arguments(cls, kwargs: dict[str, Any]) -> dict[str, Any]:
         """Remove and return the arguments of the backbone alone, such as `remat`."""
         # Of a class without `__init__`, early releases of Python 3.11 read `__new__`.
+        classes: list[Any] = [AlbertBackbone, cls, *cls.mro()[:-1]]
         of_backbone, of_task, *of_bases = (
-            set(inspect.signature(each.__init__).parameters)
-            for each in (AlbertBackbone, cls, *cls.mro()[:-1])
+            set(inspect.signature(each.__init__).parameters) for each in classes
         )
         refuse_unknown(
             cls,
