@@ -12,7 +12,7 @@ from types import FrameType
 
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
-# By which a process knows that it is one of several.
+# Environment variables of a process that is one of several.
 _OF_SEVERAL = ("WORLD_SIZE", "KERAS_DISTRIBUTION_NUM_PROCESSES", "TF_CONFIG")
 
 # TensorFlow reads it when it is loaded, and processes inherit it. 0 shows all messages.

@@ -28,7 +28,7 @@ _FOLDS = 5
 _NEAR = 0.95
 # English texts have 1.2 tokens a word; short ones vary.
 _MANY_TOKENS, _FEWEST_TOKENS = 2, 10
-# Their rows share passages, by which most would be nearly the same.
+# Their rows share passages, so most would count as nearly the same.
 _OF_PASSAGES = ("question-answering", "multiple-choice")
 _BLOCK = 2048
 _CHARACTERS = 120

@@ -230,7 +230,7 @@ def soft_cross_entropy(true: Any, predicted: Any) -> Any:
 
 
 def check_models(student: Any, teacher: Any) -> None:
-    """Check that one of two tasks can learn from the other."""
+    """Check that the student can learn from the teacher."""
     for name, model in (("student", student), ("teacher", teacher)):
         if not isinstance(model, AlbertTask):
             raise TypeError(

@@ -98,8 +98,11 @@ class SharedTransformerEncoder(AlbertLayer):
         **kwargs: Any,
     ) -> None:
         super().__init__(dtype=dtype, **kwargs)
-        check_rates(dropout=dropout, attention_dropout=attention_dropout)
-        check_rates(layer_norm_epsilon=layer_norm_epsilon)
+        check_rates(
+            dropout=dropout,
+            attention_dropout=attention_dropout,
+            layer_norm_epsilon=layer_norm_epsilon,
+        )
         check_positive(
             num_groups=num_groups, num_inner_repetitions=num_inner_repetitions
         )

@@ -78,8 +78,11 @@ class TransformerBlock(AlbertLayer):
         **kwargs: Any,
     ) -> None:
         super().__init__(dtype=dtype, **kwargs)
-        check_rates(dropout=dropout, attention_dropout=attention_dropout)
-        check_rates(layer_norm_epsilon=layer_norm_epsilon)
+        check_rates(
+            dropout=dropout,
+            attention_dropout=attention_dropout,
+            layer_norm_epsilon=layer_norm_epsilon,
+        )
         self.num_heads = num_heads
         self.intermediate_dim = intermediate_dim
         self.dropout = dropout

@@ -45,7 +45,7 @@ class StopSignals:
                 # Also in an inner block: libraries replace handlers.
                 before = signal.signal(number, self._note)
                 self._before.setdefault(number, before)
-            # Also what the command line has held back since it began.
+            # This delivers what the command line has blocked since it began, too.
             _hold_back(False)
         return self
 
@@ -80,7 +80,7 @@ class StopSignals:
 
 
 def _hold_back(is_held: bool) -> None:
-    """Hold back SIGTERM, or let signals come."""
+    """Block SIGTERM, or unblock it and SIGINT."""
     if not hasattr(signal, "pthread_sigmask"):  # Windows
         return
     if is_held:

@@ -70,15 +70,16 @@ class TaskPresets(CheckpointExports, PresetMixin, _Task):
     @classmethod
     def _take_backbone_arguments(cls, kwargs: dict[str, Any]) -> dict[str, Any]:
         """Remove and return the arguments of the backbone alone, such as `remat`."""
-        # Of a class without `__init__`, early releases of Python 3.11 read `__new__`.
-        classes: list[Any] = [AlbertBackbone, cls, *cls.mro()[:-1]]
+        # Early releases of Python 3.11 read `__new__` of a class that inherits
+        # `__init__`.
+        classes: list[Any] = [AlbertBackbone, *cls.mro()[:-1]]
         of_backbone, of_task, *of_bases = (
             set(inspect.signature(each.__init__).parameters) for each in classes
         )
         refuse_unknown(
             cls,
             kwargs,
-            inherited={*_OF_ANY_MODEL, *of_backbone}.union(*of_bases),
+            inherited={*_OF_ANY_MODEL, *of_backbone, *of_task}.union(*of_bases),
             hint=f"Pass arguments of `{cls.__name__}` or of `AlbertBackbone`.",
         )
         if (backbone := kwargs.get("backbone")) is not None:

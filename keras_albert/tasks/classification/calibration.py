@@ -81,7 +81,7 @@ def find_temperature(logits: Floats, targets: npt.NDArray[Any]) -> float:
     from scipy.optimize import minimize_scalar  # noqa: PLC0415  (an extra)
 
     if (logits.argmax(-1) == targets).all():
-        # The lower, the better: no error shows how uncertain the model should be.
+        # Without an error, a lower temperature is always better.
         return 1.0
     found = minimize_scalar(
         lambda log: _loss(logits / math.exp(log), targets),

@@ -187,7 +187,7 @@ def solve_head(
 
 
 def _scales_mean(backbone: AlbertBackbone) -> bool:
-    """Return whether pooled outputs are means of tokens, but for the scale of each."""
+    """Return whether the pooler only scales the mean of the tokens."""
     kernel = ops.convert_to_numpy(backbone.pooler.kernel)
     reads = backbone.pooler_input, backbone.pooler_activation
     is_diagonal = np.array_equal(kernel, np.diag(kernel.diagonal()))
