@@ -303,8 +303,8 @@ for name, (difference, agreement) in comparisons.items():
     print(f"{name:<24} {difference:>10.1e} {agreement:>12.1%}")
 
 """
-All formats return the same outputs up to the rounding of float32. Only classes with
-random weights differ.
+All formats return the same outputs up to the rounding of float32. Only the model
+with random weights differs.
 
 A full-size model is loaded with the same calls: `albert_base_v2_en_uncased` is a
 download of about 50 MB, and needs no GPU to be converted.

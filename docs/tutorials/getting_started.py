@@ -263,7 +263,8 @@ results["AlbertClassifier, own settings"] = scores["accuracy"]
 vector per token, and `pooled_output`, a vector per text. The latter is the output
 of a dense layer, the pooler, on the vector of `[CLS]`. The backbone can be a part of
 any Functional model. This one takes the mean of the tokens instead. The mask leaves
-padding out of the mean.
+padding out of the mean. Keras may warn that the pooler gets no gradients, since nothing
+reads it.
 """
 
 backbone = keras_albert.AlbertBackbone.from_preset(preset)

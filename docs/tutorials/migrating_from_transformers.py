@@ -235,7 +235,7 @@ model.save_pretrained("mine")
 After, on any backend. The task tokenizes, pads each batch to its longest text,
 and has a default optimizer with warm-up and decay. Labels may be names. The
 preset of the package, written in transformers' format, replaces the
-downloaded checkpoint:
+downloaded checkpoint. A masked language model has no pooler, so a warning names it:
 """
 
 masked_lm = keras_albert.AlbertMaskedLM.from_preset("albert_tiny_en_uncased")
