@@ -15,11 +15,7 @@ MARK = "<!-- the list of the tutorials -->"
 
 # The order in which to read them; others follow by title.
 _GROUPS = {
-    "First steps": (
-        "getting_started",
-        "hundred_labels",
-        "checkpoints",
-    ),
+    "First steps": ("getting_started", "hundred_labels"),
     "Tasks": (
         "glue",
         "sentence_pairs",
@@ -36,7 +32,11 @@ _GROUPS = {
         "early_exit",
     ),
     "Scale and serving": ("lora_and_int8", "several_devices", "serving_strings"),
-    "Coming from other libraries": ("bert", "migrating_from_transformers"),
+    "Coming from other libraries": (
+        "bert",
+        "checkpoints",
+        "migrating_from_transformers",
+    ),
 }
 _OTHERS = "More"
 _BACKEND_NAMES = {"jax": "JAX", "tensorflow": "TensorFlow", "torch": "PyTorch"}

@@ -60,11 +60,11 @@ seeds = (0, 1)
 """
 ## The data
 
-1,200 support messages in six classes, written for this project. The teacher is trained
-on 480 messages with labels. The students have only the labels of the first 160, as if
-the other labels were no longer available. They also read the texts of the others,
-without labels: the teacher predicts probabilities for any text. The last 240 messages
-are the validation set.
+1,200 support messages in six classes, written for this project until TF-IDF reached
+about 85%. The teacher is trained on 480 messages with labels. The students have only
+the labels of the first 160, as if the others were no longer available. They also read
+the other texts, without labels: the teacher predicts probabilities for any text. The
+last 240 messages are the validation set.
 """
 
 with open(data_path / "support_messages.tsv", encoding="utf-8", newline="") as file:

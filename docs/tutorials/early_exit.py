@@ -59,9 +59,9 @@ num_layers, epochs = 8, 8
 """
 ## The data
 
-1,200 support messages in six classes, written for this project: 720 to train on, 240 to
-choose a rule with, and the others to test the choice. A rule that was chosen on a set
-looks better there than it is.
+1,200 support messages in six classes, written for this project until TF-IDF reached
+about 85%: 720 to train on, 240 to choose a rule with, and the others to test the
+choice. A rule that was chosen on a set looks better there than it is.
 """
 
 with open(data_path / "support_messages.tsv", encoding="utf-8", newline="") as file:

@@ -72,7 +72,8 @@ folder = pathlib.Path(tempfile.mkdtemp())
 ## A model to serve
 
 The classifier finds the subject of messages to the support desk of a shop: six
-classes, 960 messages to train and 240 to validate, written for this project.
+classes, 960 messages to train and 240 to validate, written for this project until
+TF-IDF reached about 85%.
 
 A bag of words (TF-IDF) with logistic regression is the baseline. It is also easy to
 serve, so serve ALBERT only if it is more accurate.

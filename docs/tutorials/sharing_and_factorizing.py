@@ -234,8 +234,9 @@ print(f"loss of random guesses: {chance:.2f}")
 """
 A model that was pretrained with a fixed number of layers predicts best near it, since
 its weights were never trained to end earlier or to continue. Fine-tuning at another
-depth adapts them. Each row is a classifier of support messages, trained on a quarter of
-them, 300, and evaluated on the last fifth, 240 others.
+depth adapts them. Each row is a classifier of support messages, written for this
+project until TF-IDF reached about 85%. It is trained on a quarter of them, 300, and
+evaluated on the last fifth, 240 others.
 """
 
 train_count, test_start = len(rows) // 4, len(rows) - len(rows) // 5
