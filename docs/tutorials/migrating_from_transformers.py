@@ -2,7 +2,7 @@
 Title: From transformers' TFAlbert to keras_albert
 Author: keras_albert authors
 Date created: 2026/11/23
-Last modified: 2026/11/25
+Last modified: 2026/11/27
 Description: Class by class, argument by argument, with a comparison of the outputs.
 Accelerator: None
 """
