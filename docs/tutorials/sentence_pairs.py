@@ -166,10 +166,9 @@ history = classifier.fit(
 )
 
 """
-Compare `rmse` and `val_rmse`, the roots of the mean squared error: with a few hundred
-examples, a model soon memorizes its pairs, and the error of the training set
-becomes far smaller than on the validation set. This is a reason to train for a
-few epochs only.
+Compare `rmse` and `val_rmse`, the roots of the mean squared error: after two epochs they
+are close. In more epochs a model memorizes a few hundred pairs: the first falls on, and
+the second does not.
 
 ## Evaluation
 
@@ -196,8 +195,8 @@ for name, predictions in results.items():
     print(f"{name:<27} {pearson:7.3f}  {spearman:8.3f}")
 
 """
-The last row is the sum of two standardized scores. If it is above both of them, the
-two methods make different errors.
+The last row is the sum of two standardized scores. It would be above both of them if
+the two methods made different errors; here the embeddings alone are as good.
 
 A picture shows what a correlation hides: which pairs are scored well, and whether the
 outputs use the whole range.
