@@ -356,7 +356,7 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
                 )
         with warnings.catch_warnings():
             # Keras 3.15 warns of each layer without a matrix, 3.16 of all of them.
-            warnings.filterwarnings("ignore", ".* (quantize`|support quantization)")
+            warnings.filterwarnings("ignore", ".* (`quantize`|support quantization)")
             return super().quantize(mode, config=config, filters=filters, **kwargs)
 
     def enable_lora(
