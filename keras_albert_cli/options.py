@@ -110,8 +110,9 @@ inputs INPUT (...): a file or a glob
 
 _FINETUNE = read_options(f"""
 task TASK (task): listed below
---preset: weights to start from: a built-in name, a directory or a handle; without it, a
-  small model is trained from random weights
+--preset: weights to start from: a built-in name, a directory or a handle; a model of
+  this task with the same labels keeps its head; without it, a small model is trained
+  from random weights
 --train (path required): the training file
 --dev (path required): the validation file
 --output (path required): a new directory

@@ -1,6 +1,7 @@
 """`keras-albert finetune`: fine-tunes a model on a user's files."""
 
 import argparse
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
@@ -22,8 +23,11 @@ from keras_albert.commands.report import (
     resumable_run,
     show_report,
 )
+from keras_albert.conversion.convert import class_of
 from keras_albert.layers.transformer_block import DENSE_LAYERS
 from keras_albert.presets.base_preset import open_whole
+from keras_albert.presets.checkpoint import open_checkpoint
+from keras_albert.presets.handles import local_directory
 from keras_albert.tasks import AlbertClassifier
 from keras_albert.tasks.base.task import AlbertTask
 from keras_albert.tasks.classification.linear import why_not_by_itself
@@ -60,11 +64,14 @@ _MAX_LENGTH = 128
 
 
 def build_task(
-    known: tasks.CommandTask, train: Dataset, arguments: argparse.Namespace
+    known: tasks.CommandTask,
+    train: Dataset,
+    arguments: argparse.Namespace,
+    console: Console,
 ) -> Any:
     """Build the task on a preset, or on a small model with random weights."""
     try:
-        task = _build_task(known, train, arguments)
+        task = _build_task(known, train, arguments, console)
     except ValueError as error:
         # The option has another name than the argument.
         text = str(error).replace("max_sequence_length=", "--max-length ")
@@ -75,7 +82,10 @@ def build_task(
 
 
 def _build_task(
-    known: tasks.CommandTask, train: Dataset, arguments: argparse.Namespace
+    known: tasks.CommandTask,
+    train: Dataset,
+    arguments: argparse.Namespace,
+    console: Console,
 ) -> Any:
     head = train.head | ({"exits": True} if arguments.exits else {})
     dtype = arguments.precision
@@ -90,7 +100,10 @@ def _build_task(
             _MAX_LENGTH, load(arguments.preset).max_sequence_length
         )
         preprocessor = load(arguments.preset, max_sequence_length=length)
-        if known.cls.shared_head_layers:
+        keeps_task = _has_task(arguments.preset, known.cls, head)
+        if keeps_task:
+            console.print(f"training goes on from the task of {arguments.preset}")
+        if keeps_task or known.cls.shared_head_layers:
             # The pretrained head was trained for the same task.
             return known.cls.from_preset(
                 arguments.preset, preprocessor=preprocessor, dtype=dtype
@@ -110,6 +123,25 @@ def _build_task(
         )
         preprocessor = known.cls.preprocessor_cls(tokenizer, max_sequence_length=length)
     return known.cls(backbone, preprocessor=preprocessor, **head)
+
+
+def _has_task(preset: str, cls: type, head: Mapping[str, Any]) -> bool:
+    """Return whether a preset is a task with the outputs of a head to be trained."""
+    directory = local_directory(preset)
+    if directory is None or class_of(found := open_checkpoint(directory)) is not cls:
+        return False
+    return _outputs(found.task_arguments(cls)) == _outputs(head)
+
+
+def _outputs(arguments: Mapping[str, Any]) -> tuple[Any, ...]:
+    names = arguments.get("labels")
+    return (
+        arguments.get("num_classes") if names is None else sorted(names),
+        arguments.get("activation") == "sigmoid",
+        arguments.get("head", "independent"),
+        arguments.get("objective", "cosine"),
+        bool(arguments.get("exits")),
+    )
 
 
 _BATCH_SIZE = 32
@@ -279,7 +311,7 @@ def _run(
         console.print(data.description, highlight=False)
     keras.utils.set_random_seed(arguments.seed)
     with devices.scope():
-        task = devices.by_all(lambda: build_task(known, train, arguments))
+        task = devices.by_all(lambda: build_task(known, train, arguments, console))
         # Backends differ in the last bits of results.
         identity = _given(arguments) | {
             "vocabulary": digest(task.preprocessor.tokenizer.proto),

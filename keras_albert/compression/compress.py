@@ -272,7 +272,11 @@ def compress(
     _share_layers(backbone, small, seed)
     cloning.copy_weights(backbone.pooler, small.pooler)
     small.pretrained = backbone.pretrained
-    return cloning.with_backbone(model, small, tokenizer, map_tokens)
+    student: Any = cloning.with_backbone(model, small, tokenizer, map_tokens)
+    if getattr(student, "set_threshold", None) is not None:
+        # It belongs to the probabilities of the model.
+        student.set_threshold = None
+    return student
 
 
 def _check_sizes(

@@ -1,5 +1,6 @@
 import json
 
+import keras
 import numpy as np
 import pytest
 from huggingface_hub import ModelCard
@@ -185,7 +186,9 @@ def test_a_loss_that_is_not_finite_saves_nothing(run, tmp_path):
 
 
 def test_a_linear_head(run, file, tmp_path, capsys):
-    run(*arguments(file, tmp_path / "first", epochs=1))
+    other = tmp_path / "other.tsv"
+    other.write_text(file.read_text(encoding="utf-8").replace("bad", "awful"))
+    run(*arguments(other, tmp_path / "first", epochs=1))
 
     def begin(output, **options):
         preset = tmp_path / "first" / "preset"
@@ -233,3 +236,23 @@ def test_a_linear_head(run, file, tmp_path, capsys):
     assert found["accuracy"] == pytest.approx(row["val_accuracy"])
     with pytest.raises(ValueError, match="the run is finished"):
         run(*given)
+
+
+def test_a_preset_with_the_same_labels_keeps_its_head(run, file, tmp_path, capsys):
+    def kernel(path):
+        head = AlbertClassifier.from_preset(path).output_dense
+        return keras.ops.convert_to_numpy(head.kernel)
+
+    first = tmp_path / "first"
+    run(*arguments(file, first, learning_rate=0.02))
+    options = {"preset": first / "preset", "epochs": 1, "learning_rate": 1e-6}
+    run(*arguments(file, tmp_path / "second", **options))
+    assert "training goes on from the task of" in capsys.readouterr().out
+    kernels = [kernel(path / "preset") for path in (first, tmp_path / "second")]
+    np.testing.assert_allclose(*kernels, atol=1e-4)
+
+    other = tmp_path / "others.tsv"
+    other.write_text(file.read_text(encoding="utf-8").replace("bad", "awful"))
+    run(*arguments(other, tmp_path / "third", **options))
+    assert "goes on" not in capsys.readouterr().out
+    assert not np.allclose(kernel(tmp_path / "third" / "preset"), kernels[0], atol=1e-2)

@@ -166,10 +166,11 @@ def test_frequent_tokens_are_reproduced_better():
 
 
 def test_a_task_keeps_its_labels_and_its_head():
-    task = AlbertClassifier(bert(), num_classes=2, labels=["no", "yes"])
+    task = AlbertClassifier(bert(), labels=["no", "yes"], set_threshold=0.3)
     new = compress(task, num_groups=2)
     assert type(new) is AlbertClassifier
     assert new.labels == task.labels
+    assert new.set_threshold is None
     assert "logits/kernel" in " ".join(weight.path for weight in new.weights)
     assert_equal(new.get_layer("logits"), task.get_layer("logits"))
     assert new.predict(IDS, verbose=0).shape == (2, 2)

@@ -58,10 +58,11 @@ def calibrate(
     if error_rate is None:
         first = rest = slice(None)
     temperature = find_temperature(logits[first], targets[first])
+    losses = cross_entropies(logits[rest] / temperature, targets[rest])
     result = {
         "temperature": temperature,
-        "loss_before": _loss(logits[rest], targets[rest]),
-        "loss": _loss(logits[rest] / temperature, targets[rest]),
+        "loss_before": float(cross_entropies(logits[rest], targets[rest]).mean()),
+        "loss": float(losses.mean()),
     }
     threshold = None
     if error_rate is not None:
@@ -75,26 +76,32 @@ def calibrate(
     return result
 
 
-def find_temperature(logits: Floats, targets: npt.NDArray[Any]) -> float:
+def find_temperature(
+    logits: Floats, targets: npt.NDArray[Any], weights: Any = None, prior: float = 0.0
+) -> float:
     """Return the divisor of the logits with the lowest cross-entropy."""
-    # [Guo et al., 2017](https://arxiv.org/abs/1706.04599).
+    # [Guo et al., 2017](https://arxiv.org/abs/1706.04599); `prior` is the precision of
+    # its logarithm.
     from scipy.optimize import minimize_scalar  # noqa: PLC0415  (an extra)
 
-    if (logits.argmax(-1) == targets).all():
+    if not prior and (logits.argmax(-1) == targets).all():
         # Without an error, a lower temperature is always better.
         return 1.0
-    found = minimize_scalar(
-        lambda log: _loss(logits / math.exp(log), targets),
-        bounds=(-_LOG_RANGE, _LOG_RANGE),
-        method="bounded",
-    )
+
+    def loss(log: float) -> float:
+        rows = cross_entropies(logits / math.exp(log), targets)
+        return float(np.average(rows, weights=weights)) + prior * log**2 / 2
+
+    found = minimize_scalar(loss, bounds=(-_LOG_RANGE, _LOG_RANGE), method="bounded")
     return math.exp(found.x)
 
 
-def _loss(logits: Floats, targets: npt.NDArray[Any]) -> float:
+def cross_entropies(logits: Floats, targets: npt.NDArray[Any]) -> Floats:
+    """Return the cross-entropy of each row."""
     least = logits - logits.max(-1, keepdims=True)
     total = np.log(np.exp(least).sum(-1))
-    return float(np.mean(total - least[np.arange(len(targets)), targets]))
+    losses: Floats = total - least[np.arange(len(targets)), targets]
+    return losses
 
 
 def set_threshold(

@@ -21,6 +21,10 @@ from keras_albert.backbone import AlbertBackbone
 from keras_albert.layers.heads import masked_mean
 from keras_albert.tasks.base.outputs import predict_all
 from keras_albert.tasks.base.predict_function import compile_function
+from keras_albert.tasks.classification.calibration import (
+    cross_entropies,
+    find_temperature,
+)
 from keras_albert.tasks.classification.targets import TargetKind, target_kind
 from keras_albert.tasks.distribution.processes import num_processes
 from keras_albert.tasks.inputs.batch_sharding import num_parts
@@ -43,6 +47,8 @@ METHODS = ("linear", "finetune")
 FEW = 500
 
 _FOLDS = 5
+# Of the choice among strengths; it changes what the cache may return.
+_RULE = "at the best temperature"
 # The inverse strengths of regularization that are tried, for standardized vectors.
 _STRENGTHS = np.logspace(-4, 1, 11)
 # What belongs to the pooler, on which the vectors in the cache do not depend.
@@ -56,7 +62,7 @@ class Solution(NamedTuple):
     bias: npt.NDArray[np.float64]
     # For each classifier of a label, or the only one.
     strengths: npt.NDArray[np.float64]
-    # The higher the better, and the metric of the task.
+    # The loss, its standard error, and the metric of the task.
     scores: npt.NDArray[np.float64]
 
 
@@ -173,15 +179,19 @@ def solve_head(
         scaler = StandardScaler().fit(vectors)
         given = scaler.transform(vectors), y, weights, strength
         found[name] = scaler, _cached_solution(classifier, *given)
-    # The first of equals.
-    name = max(found, key=lambda name: found[name][1].scores[0])
+    # The first one, unless another one is better by more than chance.
+    name = next(iter(found))
+    limit = found[name][1].scores[0]
+    for other, (_, solution) in found.items():
+        if solution.scores[0] + solution.scores[1] < limit:
+            name = other
     scaler, solution = found[name]
     _write(classifier, scaler, solution, replaces=name == "mean of the tokens")
     outputs = scaler.transform(candidates[name]) @ solution.kernel + solution.bias
     results = _results(classifier, y, outputs.astype("float32"))
     metric = list(results)[-1]
     return results | {
-        f"folds_{metric}": float(solution.scores[1]),
+        f"folds_{metric}": float(solution.scores[2]),
         "C": float(np.median(solution.strengths)),
     }
 
@@ -210,7 +220,7 @@ def _cached_solution(
     """Solve a head, or read from the cache what the same data had before."""
     cache, outputs = VectorCache(vector_cache_path()), classifier.num_classes
     strengths = _STRENGTHS if strength is None else np.array([strength])
-    about = [metadata.version("scikit-learn"), _FOLDS, strengths.tolist()]
+    about = [_RULE, metadata.version("scikit-learn"), _FOLDS, strengths.tolist()]
     about += [x.shape, outputs, str(y.dtype)]
     digest = hashlib.blake2b(json.dumps(about).encode(), digest_size=16)
     for part in (x, y) if weights is None else (x, y, weights):
@@ -221,7 +231,7 @@ def _cached_solution(
         values = found[key].view(np.float64)
         size = x.shape[1] * outputs
         kernel, bias, rest = np.split(values, [size, size + outputs])
-        return Solution(kernel.reshape(-1, outputs), bias, rest[:-2], rest[-2:])
+        return Solution(kernel.reshape(-1, outputs), bias, rest[:-3], rest[-3:])
     solution = _solve(classifier, x, y, weights, strengths)
     values = np.concatenate([np.ravel(part) for part in solution])
     cache.write({key: values.view(np.float32)})
@@ -235,48 +245,83 @@ def _solve(
     weights: Any,
     strengths: Any,
 ) -> Solution:
+    given = strengths, classifier.is_regression
+    if classifier.is_multi_label:
+        found = [
+            _cross_validate(x, column, weights, *given)
+            for _, column in _labels(classifier, y)
+        ]
+    else:
+        y = y[:, 0] if classifier.is_regression else y
+        found = [_cross_validate(x, y, weights, *given)]
+    kernel = np.concatenate([np.atleast_2d(f.model.coef_) / f.scale for f in found]).T
+    bias = np.concatenate([np.atleast_1d(f.model.intercept_) / f.scale for f in found])
+    if kernel.shape[1] == 1 and classifier.num_classes == 2:
+        # The logits of two classes have the difference of one.
+        kernel, bias = kernel * [-0.5, 0.5], bias * [-0.5, 0.5]
+    losses = np.mean([f.losses for f in found], axis=0)
+    error = losses.std() / math.sqrt(len(losses))
+    metric = np.mean([np.average(f.measured, weights=weights) for f in found])
+    if classifier.is_regression:
+        metric = np.sqrt(metric)
+    scores = np.array([np.average(losses, weights=weights), error, metric])
+    return Solution(kernel, bias, np.array([f.strength for f in found]), scores)
+
+
+class _Found(NamedTuple):
+    """A model of one strength, and its losses on rows that it was not fitted to."""
+
+    model: Any
+    strength: float
+    # By which logits are divided.
+    scale: float
+    losses: Array
+    # Which answers are right; of scores, the squared errors.
+    measured: Array
+
+
+def _cross_validate(
+    x: FloatArray, y: Array, weights: Any, strengths: Any, is_score: bool
+) -> _Found:
+    """Fit the model of the strength that has the lowest loss in cross-validation."""
     from sklearn.linear_model import (  # noqa: PLC0415  (an extra)
         LogisticRegression,
         Ridge,
     )
     from sklearn.model_selection import (  # noqa: PLC0415
-        GridSearchCV,
         KFold,
         StratifiedKFold,
+        cross_val_predict,
     )
 
-    def search(y: Array) -> Any:
-        is_score = classifier.is_regression
-        least = len(y) if is_score else int(np.unique(y, return_counts=True)[1].min())
-        folds = KFold if is_score else StratifiedKFold
-        error = "neg_mean_squared_error" if is_score else "neg_log_loss"
-        found = GridSearchCV(
-            Ridge() if is_score else LogisticRegression(max_iter=1000),
-            {"alpha": 1 / strengths} if is_score else {"C": strengths},
-            scoring={"error": error} | ({} if is_score else {"accuracy": "accuracy"}),
-            refit="error",
-            cv=folds(min(_FOLDS, least), shuffle=True, random_state=0),
-        )
-        found.fit(x, y, sample_weight=weights)
-        return found
-
-    if classifier.is_multi_label:
-        found = [search(column) for _, column in _labels(classifier, y)]
-    else:
-        found = [search(y[:, 0] if classifier.is_regression else y)]
-    kernel = np.concatenate([np.atleast_2d(f.best_estimator_.coef_) for f in found]).T
-    bias = np.concatenate([np.atleast_1d(f.best_estimator_.intercept_) for f in found])
-    if kernel.shape[1] == 1 and classifier.num_classes == 2:
-        # The logits of two classes have the difference of one.
-        kernel, bias = kernel * [-0.5, 0.5], bias * [-0.5, 0.5]
-    score = np.mean([each.best_score_ for each in found])
-    if classifier.is_regression:
-        used, metric = [1 / found[0].best_params_["alpha"]], math.sqrt(abs(score))
-    else:
-        used = [each.best_params_["C"] for each in found]
-        means = [f.cv_results_["mean_test_accuracy"][f.best_index_] for f in found]
-        metric = float(np.mean(means))
-    return Solution(kernel, bias, np.array(used), np.array([score, metric]))
+    least = len(y) if is_score else int(np.unique(y, return_counts=True)[1].min())
+    kind = KFold if is_score else StratifiedKFold
+    folds = kind(min(_FOLDS, least), shuffle=True, random_state=0)
+    params = {} if weights is None else {"sample_weight": weights}
+    method = "predict" if is_score else "decision_function"
+    found: list[_Found] = []
+    for strength in strengths:
+        model: Any = LogisticRegression(C=strength, max_iter=1000)
+        if is_score:
+            model = Ridge(alpha=1 / strength)
+        outputs = cross_val_predict(model, x, y, cv=folds, params=params, method=method)
+        if is_score:
+            losses = (outputs - y) ** 2
+            found.append(_Found(model, strength, 1.0, losses, losses))
+            continue
+        if outputs.ndim == 1:
+            outputs = np.stack([-outputs, outputs], -1) / 2
+        # The strengths that answer best have small logits: each is judged at its best
+        # temperature. A normal prior of its logarithm holds it near 1 for few texts.
+        scale = 1.0
+        if len(strengths) > 1:
+            scale = find_temperature(outputs, y, weights, prior=1 / len(y))
+        losses = cross_entropies(outputs / scale, y) + math.log(scale) ** 2 / 2 / len(y)
+        right = outputs.argmax(-1) == y
+        found.append(_Found(model, strength, scale, losses, right))
+    best = min(found, key=lambda each: float(np.average(each.losses, weights=weights)))
+    best.model.fit(x, y, **params)
+    return best
 
 
 def _write(

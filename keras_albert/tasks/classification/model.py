@@ -1,5 +1,6 @@
 """Classification and regression of texts and pairs of texts."""
 
+import warnings
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -288,6 +289,21 @@ class AlbertClassifier(
             **kwargs,
         )
 
+    def make_train_function(self, force: bool = False) -> Any:
+        """See `keras.Model`; every way of training calls it first."""
+        self._forget_sets()
+        return super().make_train_function(force)
+
+    def _forget_sets(self) -> None:
+        """Drop the threshold of `calibrate`, which other weights do not keep to."""
+        if self.set_threshold is not None:
+            self.set_threshold = None
+            warnings.warn(
+                "Training changes the probabilities, so that the sets of labels of "
+                "`calibrate` are left out. Call `calibrate` again afterwards.",
+                stacklevel=3,
+            )
+
     def _check_method(self, method: Any, strength: Any, options: set[str]) -> None:
         if method is not None and method not in linear.METHODS:
             msg = f"`method` is 'linear' or 'finetune'. Received: method={method!r}"
@@ -334,6 +350,7 @@ class AlbertClassifier(
                 class_weight = self._read_class_weight(class_weight, data.sample_weight)
             results = linear.solve_head(self, data, class_weight, batch_size, strength)
         self.is_solved = True
+        self._forget_sets()
         if verbose != 0:
             shown = ", ".join(f"{name}={x:.4g}" for name, x in results.items())
             reason = "" if why is None else f", since {why}"

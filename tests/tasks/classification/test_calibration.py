@@ -139,3 +139,14 @@ def test_mistakes_change_nothing(head, options, message):
         classifier.calibrate(**arguments)
     np.testing.assert_array_equal(classifier.output_dense.get_weights()[0], kernel)
     assert classifier.set_threshold is None
+
+
+@pytest.mark.filterwarnings("ignore:__array__ implementation")
+@pytest.mark.parametrize("method", ["finetune", "linear"])
+def test_training_drops_the_sets(method):
+    classifier = AlbertClassifier.from_preset("albert_small_en_uncased_sst2")
+    classifier.calibrate(TEXTS, LABELS, error_rate=0.2)
+    assert "set" in classifier.classify("an awful film")
+    with pytest.warns(UserWarning, match="Call `calibrate` again"):
+        classifier.fit(TEXTS, LABELS, method=method, verbose=0)
+    assert "set" not in classifier.classify("an awful film")
