@@ -41,6 +41,7 @@ from keras_albert.tasks.table import TASKS
 from keras_albert.text.batching import plan_batches
 from keras_albert.text.packing import pack_all
 from keras_albert.training.devices import devices_of_processes
+from keras_albert.training.run_folder import content_of
 from keras_albert.utils.environment import check_packages, versions
 from keras_albert.utils.remote import fetch, is_remote
 from keras_albert_cli.loading import hidden_messages
@@ -412,7 +413,10 @@ def run(arguments: argparse.Namespace) -> None:
         settings = _settings(arguments)
         # Copies of files have times of their own.
         same = {k: x for k, x in settings.items() if not k.startswith("change of")}
-        processes.check_same({"versions": versions(), "files or options": same})
+        facts = {"versions": versions(), "files or options": same}
+        for name in ("file", "model", "preset"):
+            facts[f"content of {name}"] = content_of(getattr(arguments, name))
+        processes.check_same(facts)
     if not devices.is_chief:
         done = int(processes.gather([0.0])[0][0])
         deque(_answers(arguments, rows, done, processes), maxlen=0)

@@ -45,8 +45,10 @@ def main():
     # `torchrun` passes the commands of all processes.
     given = sys.argv[1:]
     own = given[int(os.environ.get("RANK", "0")) % len(given)]
-    for expected, arguments, stop in json.loads(own):
+    for expected, arguments, stop, *folder in json.loads(own):
         stops.append(stop)
+        for each in folder:
+            os.chdir(each)
         status = run_command(arguments)
         if status != expected:
             sys.exit(f"{arguments[0]} has ended with {status}")

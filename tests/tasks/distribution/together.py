@@ -89,6 +89,13 @@ def refusals(scope, index):
         task.evaluate(texts, classes, verbose=0)
     except ValueError as error:
         yield str(error)
+    # On PyTorch all take those of the first one.
+    task.compile("adam")
+    task.set_weights([value + index for value in task.get_weights()])
+    try:
+        task.evaluate(texts, classes, verbose=0)
+    except ValueError as error:
+        yield str(error)
 
 
 def refused_saving(preset):
