@@ -41,7 +41,7 @@ def files(tmp_path):
     # Of the same name and sizes on the second host, with other weights.
     shutil.copytree(tmp_path / "start", tmp_path / "other" / "start")
     backbone.set_weights([value + 1 for value in backbone.get_weights()])
-    backbone.save_weights(tmp_path / "other" / "start" / "model.weights.h5")
+    backbone.save_to_preset(tmp_path / "other" / "start")
     return tmp_path
 
 
@@ -63,6 +63,9 @@ def commands(files, number, name):
     yield 0, finetune(files, files / name), (5, signal.SIGKILL) if dies else None
     if BACKEND != "tensorflow" or name == "one":
         # TensorFlow connects workers once.
+        if name == "two":
+            # The signal is held until they are connected, and all end after a part.
+            yield STOPPED, predict, (0, signal.SIGTERM) if number else None
         yield 0, predict, None
     if BACKEND != "tensorflow" and name != "one":
         train = files / ("other.tsv" if number else "train.tsv")
