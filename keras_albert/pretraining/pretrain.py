@@ -127,7 +127,8 @@ def _pretrain(
             # The rate and the other settings of updates belong to the whole run.
             compile_pretrainer(task, config)
             batches = stage.batches()
-            devices.prepare(task, batches.batch(0, devices.shard, devices.num_shards))
+            first = partial(batches.batch, 0, devices.shard, devices.num_shards)
+            devices.prepare(task, devices.by_all(first))
             if before is None:
                 recorder.begin(checkpoint, task)
             else:
