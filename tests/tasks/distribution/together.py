@@ -89,12 +89,12 @@ def refusals(scope, index):
         task.evaluate(texts, classes, verbose=0)
     except ValueError as error:
         yield str(error)
-    # On PyTorch all take those of the first one.
-    task.compile("adam")
-    task.set_weights([value + index for value in task.get_weights()])
+    task.compile("sgd")
     try:
+        # On PyTorch all take the weights of the first one.
+        task.set_weights([value + index for value in task.get_weights()])
         task.evaluate(texts, classes, verbose=0)
-    except ValueError as error:
+    except (AssertionError, ValueError) as error:
         yield str(error)
 
 
