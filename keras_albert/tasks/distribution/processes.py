@@ -53,7 +53,7 @@ class Processes:
         return [row[:size].tobytes() for row, size in zip(found, sizes, strict=True)]
 
     def agree_on_weights(self, variables: Sequence[Any]) -> None:
-        """Let all processes begin with the same values; JAX refuses to assign others."""
+        """Let all begin with the same values; JAX refuses to assign others."""
 
     def check_same(self, facts: Mapping[str, Any], remedy: str = "") -> None:
         """Raise in all processes if a fact differs between them."""
