@@ -25,10 +25,8 @@ from keras_albert_cli.run_program import run_program
 # Of `keras_albert.utils.reading`: `Path` joins the two slashes.
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/+")
 _BACKENDS = ("tensorflow", "jax", "torch")
-# The commands that several processes run together, and those of them that agree when
-# they stop.
+# The commands that several processes run together, which agree when they stop.
 _OF_PROCESSES = ("finetune", "predict", "pretrain")
-_AGREE = ("finetune", "pretrain")
 # Those that a report of a bug needs.
 _PACKAGES = (
     *("keras", "keras-hub", "tensorflow", "tensorflow-text", "jax", "jaxlib", "torch"),
@@ -70,7 +68,7 @@ def run_command(arguments: Sequence[str] | None = None) -> int:
         _check_paths(asked.paths, chosen)
         _check_new(asked.new_path, chosen)
         _check_backend()
-        with held_signals() if command in _AGREE else nullcontext():
+        with held_signals() if command in _OF_PROCESSES else nullcontext():
             with loading("keras-albert"):
                 if command in _OF_PROCESSES and _backend() != "tensorflow":
                     import_without_tensorflow()

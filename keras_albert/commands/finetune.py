@@ -45,6 +45,7 @@ from keras_albert.training.run_folder import (
     RunFolder,
     TrainingCheckpoint,
     config_without_name,
+    content_of,
     digest,
 )
 from keras_albert.types import Batch
@@ -298,6 +299,7 @@ def _run(
     known = tasks.TASKS[arguments.task]
     if devices.processes is not None:
         same = {"versions": versions(), "files or options": _given(arguments)}
+        same["preset"] = content_of(arguments.preset)
         devices.check_same(same, _SAME_FILES)
     if not folder.last.is_file():
         folder.check_unfinished()

@@ -3,6 +3,7 @@
 import argparse
 import contextlib
 import json
+import signal
 import subprocess
 import sys
 import zipfile
@@ -40,7 +41,9 @@ from keras_albert.tasks.inputs.preprocessed_inputs import ID_NAMES
 from keras_albert.tasks.table import TASKS
 from keras_albert.text.batching import plan_batches
 from keras_albert.text.packing import pack_all
-from keras_albert.training.devices import devices_of_processes
+from keras_albert.training.devices import OneDevice, devices_of_processes
+from keras_albert.training.recorder import StopSignals
+from keras_albert.training.run_folder import content_of
 from keras_albert.utils.environment import check_packages, versions
 from keras_albert.utils.remote import fetch, is_remote
 from keras_albert_cli.loading import hidden_messages
@@ -406,29 +409,42 @@ _BATCHES_AT_ONCE = 16
 
 def run(arguments: argparse.Namespace) -> None:
     """Run the command; several processes share the rows, and the first one writes."""
-    devices = devices_of_processes()
+    stop = StopSignals()
+    with stop.while_connected(devices_of_processes) as devices:
+        _run(arguments, devices, stop)
+
+
+def _run(arguments: argparse.Namespace, devices: OneDevice, stop: StopSignals) -> None:
     processes, rows = devices.processes, FileRows(arguments.file)
+    if processes is None and stop.requested:
+        raise KeyboardInterrupt(stop.number)
     if processes is not None:
         settings = _settings(arguments)
         # Copies of files have times of their own.
         same = {k: x for k, x in settings.items() if not k.startswith("change of")}
-        processes.check_same({"versions": versions(), "files or options": same})
+        facts = {"versions": versions(), "files or options": same}
+        for name in ("file", "model", "preset"):
+            facts[f"content of {name}"] = content_of(getattr(arguments, name))
+        processes.check_same(facts)
     if not devices.is_chief:
         done = int(processes.gather([0.0])[0][0])
-        deque(_answers(arguments, rows, done, processes), maxlen=0)
+        deque(_answers(arguments, rows, done, stop, processes), maxlen=0)
     elif arguments.output is None:
         if processes is not None:
             processes.gather([0.0])
         lines = AnswerLines(arguments.to or FORMATS[0])
-        for answers in _answers(arguments, rows, 0, processes):
+        for answers in _answers(arguments, rows, 0, stop, processes):
             sys.stdout.buffer.write(lines.encode(answers))
             sys.stdout.buffer.flush()
     else:
-        _write_file(arguments, rows, processes)
+        _write_file(arguments, rows, stop, processes)
 
 
 def _write_file(
-    arguments: argparse.Namespace, rows: FileRows, processes: Processes | None
+    arguments: argparse.Namespace,
+    rows: FileRows,
+    stop: StopSignals,
+    processes: Processes | None,
 ) -> None:
     """Write the predictions to a file, and continue an interrupted one."""
     file = AnswerFile(arguments.output, _format(arguments), _settings(arguments))
@@ -437,12 +453,12 @@ def _write_file(
             print(f"going on after {file.done:,} rows", file=sys.stderr)
         if processes is not None:
             processes.gather([float(file.done)])
-        answers = _answers(arguments, rows, file.done, processes)
+        answers = _answers(arguments, rows, file.done, stop, processes)
         try:
             for part in _watched(answers, rows):
                 file.write(part)
-        except KeyboardInterrupt as stop:
-            stop.add_note(RESUME)
+        except KeyboardInterrupt as stopped:
+            stopped.add_note(RESUME)
             raise
         file.finish()
     print(arguments.output, file=sys.stderr)
@@ -475,7 +491,8 @@ def _answers(
     arguments: argparse.Namespace,
     rows: FileRows,
     done: int,
-    processes: Processes | None = None,
+    stop: StopSignals,
+    processes: Processes | None,
 ) -> Iterator[list[dict[str, Any]]]:
     """Predict for the rows after those that are done, in parts."""
     count = 1 if processes is None else processes.count
@@ -491,7 +508,13 @@ def _answers(
         size = arguments.batch_size * _BATCHES_AT_ONCE * count
         while part := list(islice(left, size)):
             ask = partial(_ask, predictor, rows, found)
-            yield ask(part) if processes is None else _ask_all(ask, part, processes)
+            if processes is None:
+                yield ask(part)
+                continue
+            yield _ask_all(ask, part, processes)
+            # All end after the same part, since the others would wait.
+            if processes.sum([float(stop.requested)])[0]:
+                raise KeyboardInterrupt(stop.number or signal.SIGTERM)
 
 
 def _ask(

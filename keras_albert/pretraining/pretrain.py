@@ -20,7 +20,7 @@ from keras_albert.pretraining.run import PretrainingRecorder, finish_run, judge_
 from keras_albert.tasks.base.task import AlbertTask
 from keras_albert.training.devices import OneDevice, choose_devices
 from keras_albert.training.recorder import StopSignals, resumable_fit
-from keras_albert.training.run_folder import RunFolder
+from keras_albert.training.run_folder import RunFolder, content_of
 from keras_albert.types import Batch
 from keras_albert.utils.environment import versions
 
@@ -96,7 +96,10 @@ def _pretrain(
 ) -> dict[str, float]:
     # Another process may have finished the run before this one got the lock.
     folder.check_unfinished()
-    devices.check_same({"versions": versions(), "settings": config.to_dict()}, _SAME)
+    same = {"versions": versions(), "settings": config.to_dict()}
+    if devices.num_processes > 1:
+        same["preset"] = content_of(config.preset)
+    devices.check_same(same, _SAME)
     keras.utils.set_random_seed(config.seed)
     stages = devices.by_all(lambda: dataset.read_stages(config))
     devices.check_same(
@@ -124,7 +127,8 @@ def _pretrain(
             # The rate and the other settings of updates belong to the whole run.
             compile_pretrainer(task, config)
             batches = stage.batches()
-            devices.prepare(task, batches.batch(0, devices.shard, devices.num_shards))
+            first = partial(batches.batch, 0, devices.shard, devices.num_shards)
+            devices.prepare(task, devices.by_all(first))
             if before is None:
                 recorder.begin(checkpoint, task)
             else:

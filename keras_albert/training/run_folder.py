@@ -184,6 +184,16 @@ def digest(content: Any) -> str:
     return hashlib.sha256(content).hexdigest()[:16]
 
 
+def content_of(address: str | os.PathLike[str] | None) -> Any:
+    """Return digests of a local file or directory, which its copies share."""
+    # Of anything else the name, of which all have the same.
+    path = Path(address or "")
+    if address is not None and path.is_dir():
+        files = sorted(each for each in path.rglob("*") if each.is_file())
+        return {each.relative_to(path).as_posix(): digest(each) for each in files}
+    return digest(path) if path.is_file() else str(address)
+
+
 def config_without_name(model: Any) -> dict[str, Any]:
     """Return a model's config; Keras numbers models in the order of their creation."""
     return {k: v for k, v in model.get_config().items() if k != "name"}

@@ -11,7 +11,7 @@ from keras_albert_cli.run_command import run_command
 
 def main():
     """Run commands, each as long as those before it end with the status expected."""
-    from keras_albert.commands import finetune
+    from keras_albert.commands import finetune, predict
     from keras_albert.training.recorder import TrainingRecorder
     from keras_albert.training.run_folder import TrainingCheckpoint
 
@@ -39,14 +39,16 @@ def main():
         print(f"checkpoint of step {self.step}")
         write(self, path)
 
-    finetune.devices_of_processes = stop_or_connect
+    finetune.devices_of_processes = predict.devices_of_processes = stop_or_connect
     TrainingRecorder.on_train_batch_end = stop_or_learn
     TrainingCheckpoint.write = write_and_tell
     # `torchrun` passes the commands of all processes.
     given = sys.argv[1:]
     own = given[int(os.environ.get("RANK", "0")) % len(given)]
-    for expected, arguments, stop in json.loads(own):
+    for expected, arguments, stop, *folder in json.loads(own):
         stops.append(stop)
+        for each in folder:
+            os.chdir(each)
         status = run_command(arguments)
         if status != expected:
             sys.exit(f"{arguments[0]} has ended with {status}")

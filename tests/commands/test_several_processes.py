@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shutil
 import signal
 
 import numpy as np
@@ -37,6 +38,10 @@ def files(tmp_path):
     )
     backbone.save_to_preset(tmp_path / "start")
     AlbertClassifierPreprocessor(tokenizer).save_to_preset(tmp_path / "start")
+    # Of the same name and sizes on the second host, with other weights.
+    shutil.copytree(tmp_path / "start", tmp_path / "other" / "start")
+    backbone.set_weights([value + 1 for value in backbone.get_weights()])
+    backbone.save_to_preset(tmp_path / "other" / "start")
     return tmp_path
 
 
@@ -51,22 +56,24 @@ def finetune(files, output, **changed):
 def commands(files, number, name):
     """What one process runs: it fine-tunes, predicts, and is refused."""
 
-    def predict(file, output):
-        model = files / "one" / "preset"
-        return list(map(str, ["predict", model, file, "--output", output]))
-
     dev, answers = files / "dev.tsv", files / f"{name}.jsonl"
+    predict = ["predict", files / "one" / "preset", dev, "--output", answers]
     # If it is the second one on PyTorch, it dies in the second epoch.
     dies = BACKEND == "torch" and name == "two" and number
     yield 0, finetune(files, files / name), (5, signal.SIGKILL) if dies else None
     if BACKEND != "tensorflow" or name == "one":
         # TensorFlow connects workers once.
-        yield 0, predict(dev, answers), None
+        if name == "two":
+            # The signal is held until they are connected, and all end after a part.
+            yield STOPPED, predict, (0, signal.SIGTERM) if number else None
+        yield 0, predict, None
     if BACKEND != "tensorflow" and name != "one":
         train = files / ("other.tsv" if number else "train.tsv")
         yield 1, finetune(files, files / "refused", train=train), None
-        file = files / "train.tsv" if number else dev
-        yield 1, predict(file, files / "refused.jsonl"), None
+        folder = files / "other" if number else files
+        yield 1, finetune(files, files / "refused", preset="start"), None, folder
+        answers = files / "refused.jsonl"
+        yield 1, ["predict", "start", dev, "--output", answers], None, folder
 
 
 def stopped(files, names):
@@ -89,8 +96,12 @@ def read(folder):
     return rows, weights_of(folder / "preset")
 
 
+def as_json(commands):
+    return json.dumps(list(commands), default=str)
+
+
 def run(each):
-    given = [[json.dumps(list(commands))] for commands in each]
+    given = [[as_json(commands)] for commands in each]
     return start("tests.commands.run_commands", given)
 
 
@@ -100,7 +111,7 @@ def run_again(each):
         return run(each)
     options = ("--standalone", "--nproc-per-node=2", "--max-restarts=1")
     module = "tests.commands.run_commands"
-    given = [json.dumps(list(commands)) for commands in each]
+    given = [as_json(commands) for commands in each]
     arguments = [[*options, "-m", module, *given]]
     return start("torch.distributed.run", arguments, **NEW_STORE)
 
@@ -138,10 +149,11 @@ def test_two_processes_stop_and_go_on_to_where_one_ends(files):
         assert "exitcode: -9" in printed
         starts = 2
     # Only the first process speaks.
-    for words in ("2 classes", "going on after"):
+    for words in ("2 classes", "epochs, at step"):
         assert printed.count(words) == starts * (alone.count(words) or 1), words
     if BACKEND == "tensorflow":
         return
+    assert printed.count("going on after 12 rows") == 1
     answers, others = (
         list(map(json.loads, (files / f"{name}.jsonl").read_text().splitlines()))
         for name in ("two", "one")
@@ -150,6 +162,6 @@ def test_two_processes_stop_and_go_on_to_where_one_ends(files):
     for answer, other in zip(answers, others, strict=True):
         assert answer["label"] == other["label"]
         assert answer["score"] == pytest.approx(other["score"], abs=1e-4)
-    told = "Process 1 has other files or options than process 0"
-    assert printed.count(told) == 2 * 2
+    for fact in ("files or options", "preset", "content of model"):
+        assert printed.count(f"Process 1 has other {fact} than process 0") == 2, fact
     assert not (files / "refused" / "preset").exists()

@@ -53,20 +53,22 @@ def refuse(settings, pretrain, config):
     module = sys.modules[pretrain.__module__]
     names = ("RANK", "KERAS_DISTRIBUTION_PROCESS_ID")
     is_other = any(os.environ.get(name) == "1" for name in names)
-    before = module.versions, PreparedMetadata.to_json
-    for changed in ("versions", "settings", "data"):
+    before = module.versions, module.content_of, PreparedMetadata.to_json
+    for changed in ("versions", "settings", "preset", "data"):
         given = dict(settings)
         if is_other and changed == "versions":
             module.versions = lambda: {"keras": "2"}
         elif is_other and changed == "settings":
             given["seed"] = 7
+        elif is_other and changed == "preset":
+            module.content_of = lambda preset: "other"
         elif is_other:
             PreparedMetadata.to_json = lambda self: "{}"
         try:
             pretrain(config(**given), verbose=0)
         except ValueError as error:
             print(error)
-        module.versions, PreparedMetadata.to_json = before
+        module.versions, module.content_of, PreparedMetadata.to_json = before
 
 
 if __name__ == "__main__":

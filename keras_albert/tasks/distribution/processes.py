@@ -52,8 +52,8 @@ class Processes:
         found = self.gather(np.frombuffer(padded, np.uint8)).astype(np.uint8)
         return [row[:size].tobytes() for row, size in zip(found, sizes, strict=True)]
 
-    def copy_variables(self, variables: Sequence[Any]) -> None:
-        """Set variables to their values in the first process."""
+    def agree_on_weights(self, variables: Sequence[Any]) -> None:
+        """Let all begin with the same values; JAX refuses to assign others."""
 
     def check_same(self, facts: Mapping[str, Any], remedy: str = "") -> None:
         """Raise in all processes if a fact differs between them."""
@@ -122,7 +122,7 @@ class TorchGroup(Processes):
         parts = iter(sums.split([tensor.numel() for tensor in known]))
         return [None if x is None else next(parts).view_as(x) for x in tensors]
 
-    def copy_variables(self, variables: Sequence[Any]) -> None:
+    def agree_on_weights(self, variables: Sequence[Any]) -> None:
         """Set variables to their values in the first process."""
         import torch  # noqa: PLC0415  (it is the backend)
 
@@ -168,6 +168,17 @@ class TensorflowWorkers(Processes):
 
         sums = self._sum(tf.constant(numbers, tf.float32)).numpy() / self._replicas
         return np.asarray(sums, np.float64)
+
+    def agree_on_weights(self, variables: Sequence[Any]) -> None:
+        """Raise in all processes if a variable differs by more than rounding."""
+        found = self.gather([np.abs(each.numpy()).mean() for each in variables])
+        differ = np.argwhere(~np.isclose(found, found[0], 1e-3, equal_nan=True))
+        if len(differ):
+            process, place = differ[0]
+            raise ValueError(
+                f"Process {process} has other weights than process 0, the first of "
+                f"them {variables[place].path}. Load the same preset in all processes."
+            )
 
 
 def num_processes() -> int:
@@ -293,7 +304,7 @@ def together(
         processes.check_same({"data": data}, _WHOLE)
     # Of the order of the rows, and the masks of a language model.
     processes.copy_numpy_state()
-    processes.copy_variables([*task.weights, *task.optimizer.variables])
+    processes.agree_on_weights([*task.weights, *task.optimizer.variables])
     with joined(task, processes):
         yield {"verbose": 0} if processes.index else {}
 

@@ -89,6 +89,13 @@ def refusals(scope, index):
         task.evaluate(texts, classes, verbose=0)
     except ValueError as error:
         yield str(error)
+    task.compile("sgd")
+    try:
+        # On PyTorch all take the weights of the first one.
+        task.set_weights([value + index for value in task.get_weights()])
+        task.evaluate(texts, classes, verbose=0)
+    except (AssertionError, ValueError) as error:
+        yield str(error)
 
 
 def refused_saving(preset):
