@@ -270,6 +270,9 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
         outputs = self._run_layers(inputs)
         with keras_internals.building_model():
             super().__init__(inputs=inputs, outputs=outputs, dtype=dtype, **kwargs)
+        if kwargs.get("trainable") is False:
+            # Keras sets it before it knows the layers.
+            self.trainable = False
         keras_internals.register_parameters(self)
 
         self.vocabulary_size = vocabulary_size

@@ -145,8 +145,9 @@ class TestEveryTask:
         task.trainable = True
         assert len(task.trainable_weights) == count
         task.backbone.trainable = False
-        in_backbone = set(map(id, task.backbone.weights))
-        assert not in_backbone & set(map(id, task.trainable_weights))
+        for each in (task, type(task).from_config(task.get_config())):
+            in_backbone = set(map(id, each.backbone.weights))
+            assert not in_backbone & set(map(id, each.trainable_weights))
         task.backbone.trainable = True
         assert len(task.trainable_weights) == count
 

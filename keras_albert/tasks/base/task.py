@@ -676,7 +676,8 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
             **kwargs: See `keras.Model.save`.
 
         Raises:
-            ValueError: If the suffix is `.h5`, of Keras' old format.
+            ValueError: If the suffix is `.h5`, of Keras' old format, or `zipped=False`:
+                neither contains the vocabulary.
 
         Example:
             >>> import keras
@@ -687,7 +688,9 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
             >>> loaded.fill_mask("a [MASK] film", top_k=1)
             [{'score': ...}]
         """
-        if str(filepath).endswith((".h5", ".hdf5")):
+        name, zipped = str(filepath), kwargs.get("zipped")
+        is_folder = name.startswith("hf://") if zipped is None else not zipped
+        if is_folder or name.endswith((".h5", ".hdf5")):
             raise ValueError(
                 f"{filepath} would lack the vocabulary, and could not be loaded. Pass "
                 "NAME.keras, or call `save_to_preset`, or `save_weights`."

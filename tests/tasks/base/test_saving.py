@@ -86,8 +86,9 @@ class TestKerasFile:
         assert max(moved) > 1e-3
 
     def test_a_file_in_the_old_format_leaves_the_model_whole(self, trained, tmp_path):
-        with pytest.raises(ValueError, match=r"lack the vocabulary.*NAME\.keras"):
-            trained.save(tmp_path / "model.h5")
+        for path, zipped in (("model.h5", None), ("folder", False), ("hf://a/b", None)):
+            with pytest.raises(ValueError, match=r"lack the vocabulary.*NAME\.keras"):
+                trained.save(path, zipped=zipped)
         # It takes the optimizer out of the arguments of `compile`.
         keras.saving.save_model(trained, tmp_path / "model.h5")
         config = trained.get_compile_config()["optimizer"]
