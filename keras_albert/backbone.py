@@ -211,11 +211,6 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
             max_sequence_length=max_sequence_length,
             num_segments=num_segments,
         )
-        if hidden_dim % num_heads:
-            raise ValueError(
-                "`hidden_dim` must be a multiple of `num_heads`. Received: "
-                f"hidden_dim={hidden_dim}, num_heads={num_heads}"
-            )
         if pooler_input not in POOLER_INPUTS:
             raise ValueError(
                 f"`pooler_input` must be one of {POOLER_INPUTS}. Received: "
