@@ -71,26 +71,6 @@ def test_the_config_builds_the_same_model(backbone):
     _assert_same(backbone, copy)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"num_heads": 3}, "hidden_dim=16, num_heads=3"),
-        ({"num_groups": 5}, "`num_layers` must be at least `num_groups`.*num_groups=5"),
-        ({"use_embedding_projection": False}, "`use_projection=False` requires"),
-        ({"adapter_rank": 0}, "`adapter_rank` must be a whole number, at least 1"),
-        ({"activation": "glue"}, "There is no activation 'glue'"),
-    ],
-)
-def test_impossible_arguments_are_refused(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        AlbertBackbone(**(TINY | arguments))
-
-
-def test_a_sequence_that_is_too_long_is_refused(backbone):
-    with pytest.raises(ValueError, match=r"25 tokens per row.*only 24 position"):
-        backbone(ragged_inputs(length=25))
-
-
 def test_adapters_are_saved_with_their_depth(tmp_path):
     backbone = add_noise(AlbertBackbone(**SMALL, adapter_rank=2))
     backbone.save_to_preset(tmp_path)
