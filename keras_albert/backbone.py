@@ -212,11 +212,6 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
             max_sequence_length=max_sequence_length,
             num_segments=num_segments,
         )
-        if hidden_dim % num_heads:
-            raise ValueError(
-                "`hidden_dim` must be a multiple of `num_heads`. Received: "
-                f"hidden_dim={hidden_dim}, num_heads={num_heads}"
-            )
         if pooler_input not in POOLER_INPUTS:
             raise ValueError(
                 f"`pooler_input` must be one of {POOLER_INPUTS}. Received: "
@@ -513,25 +508,10 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
         return str(self.pooler_reads.mode)
 
     def standardize_mean(self, mean: FloatArray, deviation: FloatArray) -> None:
-        """Replace the pooler: `pooled_output` is the mean of the tokens, standardized.
+        """Let `pooled_output` be the mean of the tokens, standardized.
 
         Functions that were compiled before, of all tasks on this backbone, are not
-        valid any more.
-
-        Args:
-            mean: Float array `(hidden_dim,)`, which is subtracted.
-            deviation: Float array `(hidden_dim,)`, which is divided by.
-
-        Raises:
-            ValueError: If the pooler is quantized, or has LoRA.
-
-        Example:
-            >>> import numpy as np
-            >>> from keras_albert import AlbertBackbone
-            >>> backbone = AlbertBackbone.from_preset("albert_tiny_en_uncased")
-            >>> backbone.standardize_mean(np.zeros(256), np.ones(256))
-            >>> backbone.pooler_input, backbone.pooler_activation
-            ('mean', 'linear')
+        valid any more. A quantized pooler, or one with LoRA, raises `ValueError`.
         """
         if self.pooler.quantization_mode or self.pooler.lora_enabled:
             raise ValueError(
@@ -550,22 +530,7 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
         return self.embedding.token_embedding
 
     def pool(self, sequence: Tensor, padding_mask: Tensor) -> Tensor:
-        """Return the `pooled_output` of a hidden state.
-
-        Args:
-            sequence: Float tensor `(batch, length, hidden_dim)`.
-            padding_mask: Integer tensor `(batch, length)`, zero at padding.
-
-        Returns:
-            Float tensor `(batch, hidden_dim)`.
-
-        Example:
-            >>> import numpy as np
-            >>> from keras_albert import AlbertBackbone
-            >>> backbone = AlbertBackbone.from_preset("albert_tiny_en_uncased")
-            >>> tuple(backbone.pool(np.ones((2, 8, 256)), np.ones((2, 8))).shape)
-            (2, 256)
-        """
+        """Return the `pooled_output` of a hidden state `(batch, length, dim)`."""
         return call_layer(self.pooler, self._read_pooler_input(sequence, padding_mask))
 
     def _read_pooler_input(
@@ -615,25 +580,7 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
     def pooled_by_layer(
         self, inputs: ModelInputs, training: bool | None = None
     ) -> Tensor:
-        """Run the model and return `pooled_output` as if it ended after each layer.
-
-        Args:
-            inputs: The model's input dict.
-            training: bool. Whether dropout is on. Defaults to `None`.
-
-        Returns:
-            Float tensor `(batch, num_layers, hidden_dim)`.
-
-        Example:
-            >>> import numpy as np
-            >>> from keras_albert import AlbertBackbone
-            >>> backbone = AlbertBackbone.from_preset("albert_tiny_en_uncased")
-            >>> ids = np.array([[2, 30, 31, 3]])
-            >>> ones, zeros = np.ones_like(ids), np.zeros_like(ids)
-            >>> inputs = {"token_ids": ids, "segment_ids": zeros, "padding_mask": ones}
-            >>> tuple(backbone.pooled_by_layer(inputs).shape)
-            (1, 4, 256)
-        """
+        """Return `pooled_output` after each layer, `(batch, num_layers, dim)`."""
         x, given = self._embed(inputs, training)
         mask, rows = given["padding_mask"], given["rows"]
         _, vectors = self.encoder(

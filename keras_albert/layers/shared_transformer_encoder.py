@@ -24,6 +24,7 @@ from keras_albert.types import Activation, DType, FloatArray, Tensor
 from keras_albert.utils.arguments import (
     MAX_LAYERS,
     check_at_most,
+    check_depth,
     check_positive,
     check_rates,
 )
@@ -452,17 +453,6 @@ class SharedTransformerEncoder(AlbertLayer):
         if self.adapter_rank is None:
             del config["adapter_rank"]
         return config
-
-
-def check_depth(num_layers: Any, num_groups: int) -> None:
-    """Check a number of layers to run."""
-    check_positive(num_layers=num_layers)
-    check_at_most(MAX_LAYERS, num_layers=num_layers)
-    if num_layers < num_groups:
-        raise ValueError(
-            "`num_layers` must be at least `num_groups`, or some groups would never "
-            f"run. Received: num_layers={num_layers}, num_groups={num_groups}"
-        )
 
 
 def _keep_vectors(

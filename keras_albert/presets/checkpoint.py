@@ -14,9 +14,15 @@ from typing import Any, TypeVar
 import keras
 
 from keras_albert.types import FloatArray
-from keras_albert.utils.arguments import MAX_LAYERS, warn_of_depth
+from keras_albert.utils.arguments import (
+    MAX_LAYERS,
+    check_at_most,
+    check_depth,
+    check_positive,
+    warn_of_depth,
+)
 from keras_albert.utils.atomic_files import atomic_directory
-from keras_albert.utils.reading import read_json, read_optional_json
+from keras_albert.utils.reading import read_json, read_optional_json, reading
 
 # Without files a model has random weights; the largest ALBERT has 223 million.
 _MAX_WEIGHTS = 2**28
@@ -91,36 +97,20 @@ def check_size(weights: int, stored: Collection[tuple[int, ...]], source: str) -
 
 def check_sizes(arguments: Mapping[str, Any], source: str) -> dict[str, int]:
     """Check that the sizes of a backbone are valid."""
-    sizes: dict[str, int] = {}
-    names = list(_SIZES)
+    sizes = {name: arguments.get(name, _SIZES[name]) for name in _SIZES}
     if arguments.get("adapter_rank") is not None:
-        names.append("adapter_rank")
-    for name in names:
-        value = arguments.get(name, _SIZES.get(name))
-        is_count = isinstance(value, int) and not isinstance(value, bool)
-        if not is_count or not 1 <= value <= _MAX_SIZE:
-            found = repr(value)[:80] if name in arguments else "none"
+        sizes["adapter_rank"] = arguments["adapter_rank"]
+    with reading(source, _REMEDY):
+        check_positive(**sizes)
+        check_at_most(_MAX_SIZE, **sizes)
+        check_depth(sizes["num_layers"], sizes["num_groups"])
+        depth = sizes["num_layers"] * sizes["num_inner_repetitions"]
+        check_at_most(MAX_LAYERS, **{"num_layers * num_inner_repetitions": depth})
+        if sizes["hidden_dim"] % sizes["num_heads"]:
             raise ValueError(
-                f"`{name}` in {source} must be an integer from 1 to 2**40. Received: "
-                f"{found}. {_REMEDY}"
+                f"`hidden_dim` is {sizes['hidden_dim']}, not a multiple of "
+                f"`num_heads`, {sizes['num_heads']}"
             )
-        sizes[name] = value
-    depth = sizes["num_layers"] * sizes["num_inner_repetitions"]
-    if depth > MAX_LAYERS:
-        raise ValueError(
-            f"`num_layers` times `num_inner_repetitions` in {source} is {depth}, and "
-            f"may be {MAX_LAYERS} at most. {_REMEDY}"
-        )
-    if sizes["num_groups"] > sizes["num_layers"]:
-        raise ValueError(
-            f"`num_groups` in {source} is {sizes['num_groups']}, more than "
-            f"`num_layers`, {sizes['num_layers']}. {_REMEDY}"
-        )
-    if sizes["hidden_dim"] % sizes["num_heads"]:
-        raise ValueError(
-            f"`hidden_dim` in {source} is {sizes['hidden_dim']}, not a multiple of "
-            f"`num_heads`, {sizes['num_heads']}. {_REMEDY}"
-        )
     return sizes
 
 

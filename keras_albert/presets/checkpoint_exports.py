@@ -28,11 +28,9 @@ _GOOGLE_LAYOUTS = ("google", "model-garden", "tf-hub")
 
 
 class CheckpointExports:
-    """Methods of backbones and tasks that export to foreign formats.
+    """Methods that export to foreign formats, atomically and over earlier exports.
 
-    Each writes a directory atomically. It replaces an earlier export in the same
-    format; files that belong to no checkpoint are kept. A task exports its vocabulary;
-    a backbone has none, and takes a `tokenizer`.
+    A task exports its vocabulary; a backbone has none, and takes a `tokenizer`.
     """
 
     def export_to_transformers(

@@ -30,12 +30,7 @@ _NOT_BUILT = ("could not be deserialized properly", "Error when deserializing cl
 
 
 class PresetMixin:
-    """Extensions of KerasHub's preset methods.
-
-    Foreign checkpoints, errors with a remedy, directories that are written
-    atomically, and quantized models that stay quantized. Must come before KerasHub's
-    class in the list of bases.
-    """
+    """Extensions of KerasHub's preset methods, before whose class it must stand."""
 
     # As in KerasHub, `cls.presets` lists the built-in names.
     presets: ClassVar[dict[str, Any]] = {

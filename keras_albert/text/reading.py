@@ -29,15 +29,7 @@ class TextBatch(NamedTuple):
 def text_columns(
     texts: Any, max_columns: int | None = MAX_COLUMNS
 ) -> tuple[tuple[list[str], ...], bool]:
-    """Read texts or pairs into one or two columns; return if they were a batch.
-
-    Example:
-        >>> from keras_albert import AlbertClassifierPreprocessor
-        >>> preprocessor = AlbertClassifierPreprocessor.from_preset(
-        ...     "albert_small_en_uncased")
-        >>> preprocessor.columns((["a", "b"], ["c", "d"]))
-        TextBatch(columns=(['a', 'b'], ['c', 'd']), batched=True)
-    """
+    """Read texts or pairs into one or two columns; return if they were a batch."""
     # As in KerasHub, a tuple is one example, and a list or an array is a batch: `("a",
     # "b")` is one pair, `(["a", "c"], ["b", "d"])` and `[("a", "b"), ("c", "d")]` are
     # two.

@@ -113,6 +113,17 @@ def check_at_most(maximum: int, /, **numbers: int) -> None:
             raise ValueError(msg)
 
 
+def check_depth(num_layers: Any, num_groups: int) -> None:
+    """Check a number of layers to run."""
+    check_positive(num_layers=num_layers)
+    check_at_most(MAX_LAYERS, num_layers=num_layers)
+    if num_layers < num_groups:
+        raise ValueError(
+            "`num_layers` must be at least `num_groups`, or some groups would never "
+            f"run. Received: num_layers={num_layers}, num_groups={num_groups}"
+        )
+
+
 def is_whole_number(value: object) -> TypeGuard[int]:
     """Return whether a value is an integer and not a bool."""
     return isinstance(value, Integral) and not isinstance(value, bool)

@@ -71,26 +71,6 @@ def test_the_config_builds_the_same_model(backbone):
     _assert_same(backbone, copy)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"num_heads": 3}, "hidden_dim=16, num_heads=3"),
-        ({"num_groups": 5}, "`num_layers` must be at least `num_groups`.*num_groups=5"),
-        ({"use_embedding_projection": False}, "`use_projection=False` requires"),
-        ({"adapter_rank": 0}, "`adapter_rank` must be a whole number, at least 1"),
-        ({"activation": "glue"}, "There is no activation 'glue'"),
-    ],
-)
-def test_impossible_arguments_are_refused(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        AlbertBackbone(**(TINY | arguments))
-
-
-def test_a_sequence_that_is_too_long_is_refused(backbone):
-    with pytest.raises(ValueError, match=r"25 tokens per row.*only 24 position"):
-        backbone(ragged_inputs(length=25))
-
-
 def test_adapters_are_saved_with_their_depth(tmp_path):
     backbone = add_noise(AlbertBackbone(**SMALL, adapter_rank=2))
     backbone.save_to_preset(tmp_path)
@@ -128,8 +108,7 @@ def test_what_quantize_cannot_do_changes_nothing():
         with pytest.raises(ValueError, match=r"is quantized already, to int8\. Load"):
             backbone.quantize(mode)
     assert [(weight.path, weight.dtype) for weight in backbone.weights] == quantized
-    for kept, value in zip(backbone.get_weights(), values, strict=True):
-        np.testing.assert_array_equal(kept, value)
+    np.testing.assert_equal(backbone.get_weights(), values)
 
 
 def test_weights_of_another_size_change_nothing(backbone, tmp_path):
@@ -139,8 +118,7 @@ def test_weights_of_another_size_change_nothing(backbone, tmp_path):
     before = other.get_weights()
     with pytest.raises(ValueError, match="Nothing was loaded"):
         other.load_weights(path)
-    for old, new in zip(before, other.get_weights(), strict=True):
-        np.testing.assert_array_equal(old, new)
+    np.testing.assert_equal(before, other.get_weights())
 
 
 @pytest.mark.parametrize("unroll", [True, False])

@@ -130,8 +130,7 @@ def test_files_of_another_library(hub, presets, to):
         AlbertTextEmbedder.from_preset(each).backbone.get_weights()
         for each in (presets / "vectors", "hf://me/vectors")
     )
-    for one, other in zip(here, there, strict=True):
-        np.testing.assert_array_equal(one, other)
+    np.testing.assert_equal(here, there)
 
 
 def test_checkpoints_are_not_mixed(hub, presets, capsys):

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import keras
-import numpy as np
 
 from keras_albert import AlbertClassifier, AlbertClassifierPreprocessor, AlbertTokenizer
 from tests.compiled import to_numpy
@@ -20,6 +19,7 @@ from tests.tasks.small_models import (
     toy_questions,
     toy_tags,
 )
+from tests.tasks.task_checks import assert_same
 
 TEXTS = ["the old lamps", "rain on the hill", "bread by the river", "a storm"]
 _SHORT = ["the hill", "rain", "by the sea", "lamps"]
@@ -93,11 +93,7 @@ def make_case(name, proto):
 
 def assert_equal_outputs(found, expected, atol=1e-5):
     """Two trees of outputs agree."""
-    found = to_numpy(found)
-    keras.tree.assert_same_structure(found, expected)
-    pairs = zip(keras.tree.flatten(found), keras.tree.flatten(expected), strict=True)
-    for one, two in pairs:
-        np.testing.assert_allclose(one, two, rtol=1e-5, atol=atol)
+    assert_same(to_numpy(found), expected, atol)
 
 
 def values(variables):

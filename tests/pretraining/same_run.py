@@ -25,5 +25,4 @@ def assert_same_run(found, expected):
     )
     assert set(a.groups) == set(b.groups)
     for group in a.groups:
-        for x, y in zip(a.groups[group], b.groups[group], strict=True):
-            np.testing.assert_array_equal(x, y)
+        np.testing.assert_equal(a.groups[group], b.groups[group])

@@ -13,13 +13,7 @@ _DTYPES = {"float32": "DT_FLOAT", "int32": "DT_INT32", "string": "DT_STRING"}
 
 
 class ServedModel:
-    """A version of an exported model.
-
-    Args:
-        name: string. The name of the model in requests.
-        verified: `VerifiedModel`. The version, whose directory is named by a number.
-        limits: `Limits`.
-    """
+    """A version of an exported model, whose directory is named by a number."""
 
     def __init__(self, name: str, verified: VerifiedModel, limits: Limits) -> None:
         self.name, self.limits = name, limits

@@ -205,16 +205,7 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
     def encode(
         self, mode: Mode, x: Any, y: Any = None, sample_weight: Any = None
     ) -> tuple[Any, bool]:
-        """Read, check and tokenize raw input; return also if it was a batch.
-
-        Example:
-            >>> from keras_albert import AlbertClassifier
-            >>> sentiment = AlbertClassifier.from_preset("albert_small_en_uncased_sst2")
-            >>> encoded, is_batch = sentiment.encode(
-            ...     "prediction", ["so boring", "a fine film"])
-            >>> len(encoded), is_batch
-            (2, True)
-        """
+        """Read, check and tokenize raw input; return also if it was a batch."""
         encoded: tuple[Any, bool] = self.preprocessor.encode_for(
             mode, x, y, sample_weight
         )

@@ -209,17 +209,7 @@ class AlbertQuestionAnswerer(AlbertTask, keras_hub.models.Task):
         self._span_preprocessor = preprocessor
 
     def encode(self, *args: Any, **kwargs: Any) -> tuple[SpanWindows, bool]:
-        """Tokenize raw input for the head; see `AlbertTask.encode`.
-
-        Example:
-            >>> from keras_albert import AlbertQuestionAnswerer
-            >>> reader = AlbertQuestionAnswerer.from_preset(
-            ...     "albert_small_en_uncased_squad")
-            >>> windows, is_batch = reader.encode(
-            ...     "prediction", ("Who?", "Ada was here."))
-            >>> len(windows), is_batch
-            (1, False)
-        """
+        """Tokenize raw input for the head; see `AlbertTask.encode`."""
         windows, batched = super().encode(*args, **kwargs)
         # A reader with the other head may share the preprocessor.
         windows.num_starts = self._num_starts

@@ -339,16 +339,7 @@ class AlbertTextEmbedder(DocumentOutputs, AlbertTask, keras_hub.models.TextEmbed
     def encode(
         self, mode: Mode, x: Any, y: Any = None, sample_weight: Any = None
     ) -> tuple[Any, bool]:
-        """Read, check and tokenize texts, and let the guide read them.
-
-        Example:
-            >>> from keras_albert import AlbertTextEmbedder
-            >>> embedder = AlbertTextEmbedder.from_preset("albert_small_en_uncased")
-            >>> encoded, is_batch = embedder.encode(
-            ...     "prediction", ["Where is my parcel?"])
-            >>> len(encoded), is_batch
-            (1, True)
-        """
+        """Read, check and tokenize texts, and let the guide read them."""
         examples, batched = super().encode(mode, x, y, sample_weight)
         if self._guide is not None and mode != "prediction":
             columns = self.require_preprocessor("fit").columns(x).columns

@@ -77,17 +77,7 @@ class AlbertClassifierPreprocessor(
     def encode(
         self, x: Texts, y: Any = None, sample_weight: Any = None
     ) -> tuple[LabelledTexts, bool]:
-        """Tokenize texts or pairs; see `AlbertPreprocessor.encode`.
-
-        Example:
-            >>> from keras_albert import AlbertClassifierPreprocessor
-            >>> preprocessor = AlbertClassifierPreprocessor.from_preset(
-            ...     "albert_small_en_uncased")
-            >>> encoded, is_batch = preprocessor.encode(
-            ...     ["a fine film", "so boring"], [1, 0])
-            >>> len(encoded), is_batch
-            (2, True)
-        """
+        """Tokenize texts or pairs; see `AlbertPreprocessor.encode`."""
         columns, batched = self.columns(x)
         rows = self.tokenize_columns(columns)
         texts = EncodedTexts(rows, self.special_ids, self.max_length, self.truncate)
@@ -123,15 +113,10 @@ class AlbertClassifierPreprocessor(
     def call_in_graph(
         self, texts: Tensor | tuple[Tensor, ...], pad_to: int | Lengths | None = None
     ) -> dict[str, Tensor]:
-        """Preprocess TensorFlow string tensors inside a graph.
+        """Preprocess TensorFlow string tensors inside a graph, as `call` returns them.
 
-        Args:
-            texts: String tensor `(batch,)` or `()`, or a tuple of two.
-            pad_to: See `pack_in_graph`. Defaults to `None`, the longest row.
-
-        Returns:
-            The dict that `call` returns, with TensorFlow tensors. A text that is not
-            UTF-8 raises an error that names its row.
+        A text that is not UTF-8 raises an error that names its row. `pad_to` is that of
+        `pack_in_graph`.
         """
         import tensorflow as tf  # noqa: PLC0415  (needed in graphs only)
 

@@ -282,16 +282,7 @@ class MaskingPreprocessor(AlbertPreprocessor):
     def encode(
         self, x: Texts, y: Any = None, sample_weight: Any = None
     ) -> tuple[Examples, bool]:
-        """Tokenize texts with other masks in each call; see `encode_for`.
-
-        Example:
-            >>> from keras_albert import AlbertMaskedLMPreprocessor
-            >>> preprocessor = AlbertMaskedLMPreprocessor.from_preset(
-            ...     "albert_small_en_uncased")
-            >>> encoded, is_batch = preprocessor.encode(["a fine film", "so boring"])
-            >>> len(encoded), is_batch
-            (2, True)
-        """
+        """Tokenize texts with other masks in each call; see `encode_for`."""
         return self.encode_for("training", x, y, sample_weight)
 
     def encode_for(
@@ -370,15 +361,7 @@ class AlbertMaskedLMPreprocessor(
 
 
 def segment_pairs(x: Texts) -> tuple[tuple[Any, ...], bool]:
-    """Read pairs into columns; see `text_columns`.
-
-    Example:
-        >>> from keras_albert import AlbertPretrainerPreprocessor
-        >>> preprocessor = AlbertPretrainerPreprocessor.from_preset(
-        ...     "albert_small_en_uncased")
-        >>> preprocessor.columns((["a", "b"], ["c", "d"]))
-        TextBatch(columns=(['a', 'b'], ['c', 'd']), batched=True)
-    """
+    """Read pairs into columns; see `text_columns`."""
     columns, batched = text_columns(x)
     if len(columns) != MAX_COLUMNS:
         raise ValueError(

@@ -23,15 +23,7 @@ from keras_albert.utils.arguments import check_positive
 
 
 def choice_columns(x: Any) -> tuple[tuple[list[Any], ...], bool]:
-    """Read questions into columns; return also whether they were a batch.
-
-    Example:
-        >>> from keras_albert import AlbertMultipleChoicePreprocessor
-        >>> preprocessor = AlbertMultipleChoicePreprocessor.from_preset(
-        ...     "albert_small_en_uncased")
-        >>> preprocessor.columns({"question": "Who?", "choices": ["Ada", "Ben"]})
-        TextBatch(columns=(['Who?'], [['Ada', 'Ben']]), batched=False)
-    """
+    """Read questions into columns; return also whether they were a batch."""
     x = dicts_as_tuples(x, ("question", "choices"), ("context",))
     columns = x if isinstance(x, tuple) else split_columns(x)
     if len(columns) not in (2, 3):
@@ -283,19 +275,7 @@ class AlbertMultipleChoicePreprocessor(
     def encode(
         self, x: Any, y: Any = None, sample_weight: Any = None
     ) -> tuple[LabelledTexts, bool]:
-        """Tokenize questions; see `AlbertPreprocessor.encode`.
-
-        The targets are the numbers or letters of the correct choices.
-
-        Example:
-            >>> from keras_albert import AlbertMultipleChoicePreprocessor
-            >>> preprocessor = AlbertMultipleChoicePreprocessor.from_preset(
-            ...     "albert_small_en_uncased")
-            >>> encoded, is_batch = preprocessor.encode(
-            ...     [{"question": "Who?", "choices": ["Ada", "Ben"]}], ["A"])
-            >>> len(encoded), is_batch
-            (1, True)
-        """
+        """Tokenize questions; targets are numbers or letters of the right choices."""
         columns, batched = self.columns(x)
         *contexts, questions, choices = columns
         texts = contexts[0] if contexts else questions

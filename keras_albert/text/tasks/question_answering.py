@@ -19,15 +19,7 @@ from keras_albert.utils.arguments import check_at_most, check_positive
 
 
 def question_contexts(x: Any) -> tuple[tuple[list[str], ...], bool]:
-    """Read questions and contexts; return also whether they were a batch.
-
-    Example:
-        >>> from keras_albert import AlbertQuestionAnswererPreprocessor
-        >>> preprocessor = AlbertQuestionAnswererPreprocessor.from_preset(
-        ...     "albert_small_en_uncased")
-        >>> preprocessor.columns(("Who?", "Ada was here."))
-        TextBatch(columns=(['Who?'], ['Ada was here.']), batched=False)
-    """
+    """Read questions and contexts; return also whether they were a batch."""
     columns, batched = text_columns(dicts_as_tuples(x, ("question", "context")))
     if len(columns) != 2:
         raise ValueError(
@@ -405,19 +397,7 @@ class AlbertQuestionAnswererPreprocessor(
     def encode(
         self, x: Any, y: Any = None, sample_weight: Any = None
     ) -> tuple[SpanWindows, bool]:
-        """Tokenize questions and contexts; see `AlbertPreprocessor.encode`.
-
-        The targets are answers, in any form that `read_answers` reads.
-
-        Example:
-            >>> from keras_albert import AlbertQuestionAnswererPreprocessor
-            >>> preprocessor = AlbertQuestionAnswererPreprocessor.from_preset(
-            ...     "albert_small_en_uncased")
-            >>> windows, is_batch = preprocessor.encode(
-            ...     ("Who?", "Ada was here."), (0, "Ada"))
-            >>> len(windows), is_batch
-            (1, False)
-        """
+        """Tokenize questions and contexts; `read_answers` reads the targets."""
         (questions, contexts), batched = self.columns(x)
         weights = None if sample_weight is None else packing.read_weights(sample_weight)
         spans, rows = None, np.arange(len(questions))

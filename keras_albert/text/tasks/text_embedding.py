@@ -74,19 +74,7 @@ class AlbertTextEmbedderPreprocessor(
 
     @staticmethod
     def read_input(texts: Any) -> tuple[tuple[list[str], ...], bool]:
-        """Read texts, or tuples of several, into columns.
-
-        Args:
-            texts: A text, a list of texts, a tuple of columns, or a list of tuples.
-
-        Returns:
-            The columns, and whether they are a batch.
-
-        Example:
-            >>> from keras_albert import AlbertTextEmbedderPreprocessor
-            >>> AlbertTextEmbedderPreprocessor.read_input([("a", "b", "c")])
-            ((['a'], ['b'], ['c']), True)
-        """
+        """Read a text, a list of texts or tuples, or a tuple of columns."""
         return text_columns(texts, max_columns=None)
 
     def __init__(
@@ -123,23 +111,7 @@ class AlbertTextEmbedderPreprocessor(
         return self.prompts[name]
 
     def with_prompt(self, x: Any, name: str | None = None) -> TextBatch:
-        """Return the columns of texts or examples, with a prompt before each text.
-
-        Args:
-            x: Texts, or examples of several.
-            name: string or `None`. Defaults to `None`, the `default_prompt`.
-
-        Raises:
-            ValueError: If there is no such prompt.
-
-        Example:
-            >>> from keras_albert import AlbertTextEmbedderPreprocessor
-            >>> preprocessor = AlbertTextEmbedderPreprocessor.from_preset(
-            ...     "albert_small_en_uncased")
-            >>> preprocessor.prompts = {"query": "query: "}
-            >>> preprocessor.with_prompt("lost parcel", "query").columns
-            (['query: lost parcel'],)
-        """
+        """Return the columns of input with a prompt before each text."""
         prompt = self._prompt(self.default_prompt if name is None else name)
         columns, batched = self.columns(x)
         if prompt:
@@ -149,19 +121,7 @@ class AlbertTextEmbedderPreprocessor(
     def encode(
         self, x: Texts, y: Any = None, sample_weight: Any = None
     ) -> tuple[LabelledTexts, bool]:
-        """Tokenize texts or examples; see `AlbertPreprocessor.encode`.
-
-        The targets are similarities, one per pair.
-
-        Example:
-            >>> from keras_albert import AlbertTextEmbedderPreprocessor
-            >>> preprocessor = AlbertTextEmbedderPreprocessor.from_preset(
-            ...     "albert_small_en_uncased")
-            >>> encoded, is_batch = preprocessor.encode(
-            ...     (["a film"], ["a movie"]), [0.9])
-            >>> len(encoded), is_batch
-            (1, True)
-        """
+        """Tokenize texts or examples; the targets are similarities, one per pair."""
         columns, batched = self.columns(x)
         if y is not None and len(columns) == 1:
             raise ValueError(

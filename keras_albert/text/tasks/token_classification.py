@@ -40,15 +40,7 @@ class WordRow(NamedTuple):
 
 
 def word_columns(x: Any) -> tuple[tuple[list[Any], ...], bool]:
-    """Read raw texts or lists of words; also return whether they were a batch.
-
-    Example:
-        >>> from keras_albert import AlbertTokenClassifierPreprocessor
-        >>> preprocessor = AlbertTokenClassifierPreprocessor.from_preset(
-        ...     "albert_small_en_uncased")
-        >>> preprocessor.columns([["Ada", "was", "here"]])
-        TextBatch(columns=([['Ada', 'was', 'here']],), batched=True)
-    """
+    """Read raw texts or lists of words; also return whether they were a batch."""
     # A string is a text, a tuple of strings the words of one; a list of strings is a
     # batch of texts, a list of lists or tuples the words of a batch.
     if isinstance(x, tuple):
@@ -362,19 +354,10 @@ class AlbertTokenClassifierPreprocessor(
     def encode(
         self, x: Any, y: Any = None, sample_weight: Any = None
     ) -> tuple[TaggedDocuments, bool]:
-        """Tokenize documents; see `AlbertPreprocessor.encode`.
+        """Tokenize documents into rows: always a batch, since one may have several.
 
-        The targets are an array of tag numbers, one per word, or `SpanTags` for each
-        document. The result is always a batch, since a document may have several rows.
-
-        Example:
-            >>> from keras_albert import AlbertTokenClassifierPreprocessor
-            >>> preprocessor = AlbertTokenClassifierPreprocessor.from_preset(
-            ...     "albert_small_en_uncased")
-            >>> documents, is_batch = preprocessor.encode(
-            ...     [["Ada", "is", "here"]], [[1, 0, 0]])
-            >>> len(documents), is_batch
-            (1, True)
+        The targets are an array of tag numbers, one per word, or `SpanTags`, for each
+        document.
         """
         (column,), _ = self.columns(x)
         words = [

@@ -11,134 +11,99 @@ import binascii
 import contextlib
 import functools
 import os
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import sentencepiece
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from google.protobuf import (
+    descriptor_pb2,
+    descriptor_pool,
+    message_factory,
+    text_format,
+)
 from google.protobuf.message import DecodeError
 
 from keras_albert.types import FloatArray
 from keras_albert.utils.reading import read_bytes, reading
 
-_PROTO = descriptor_pb2.FieldDescriptorProto
-_KINDS = {
-    "bool": _PROTO.TYPE_BOOL,
-    "bytes": _PROTO.TYPE_BYTES,
-    "float": _PROTO.TYPE_FLOAT,
-    "int32": _PROTO.TYPE_INT32,
-    "int64": _PROTO.TYPE_INT64,
-    "string": _PROTO.TYPE_STRING,
+# A description of the fields that are read or written is enough: protobuf preserves all
+# others. The name of the file is arbitrary.
+_DESCRIPTION = """
+name: "keras_albert/sentencepiece.proto"
+package: "sentencepiece"
+message_type {
+  name: "TrainerSpec"
+  field { name: "model_type" number: 3 type: TYPE_ENUM default_value: "UNIGRAM"
+          type_name: ".sentencepiece.TrainerSpec.ModelType" }
+  field { name: "vocab_size" number: 4 type: TYPE_INT32 default_value: "8000" }
+  field { name: "treat_whitespace_as_suffix" number: 24 type: TYPE_BOOL }
+  field { name: "byte_fallback" number: 35 type: TYPE_BOOL }
+  field { name: "unk_id" number: 40 type: TYPE_INT32 default_value: "0" }
+  field { name: "bos_id" number: 41 type: TYPE_INT32 default_value: "1" }
+  field { name: "eos_id" number: 42 type: TYPE_INT32 default_value: "2" }
+  field { name: "pad_id" number: 43 type: TYPE_INT32 default_value: "-1" }
+  enum_type {
+    name: "ModelType"
+    value { name: "UNIGRAM" number: 1 }
+    value { name: "BPE" number: 2 }
+    value { name: "WORD" number: 3 }
+    value { name: "CHAR" number: 4 }
+  }
 }
-
-
-class Field(NamedTuple):
-    """A field of a message."""
-
-    # `kind` is a type, or the name of a message or of an enumeration.
-
-    number: int
-    kind: str
-    default: str | None = None
-    repeated: bool = False
-
-
-def message_classes(
-    package: str,
-    messages: Mapping[str, Mapping[str, Field]],
-    enums: Mapping[str, Sequence[str]] | None = None,
-) -> dict[str, Any]:
-    """Create message classes."""
-    # A table of the fields that are read or written is enough: protobuf preserves all
-    # others. A dotted name is a nested message, after its parent; values of enums are
-    # numbered from 1.
-    enums = enums or {}
-    # The pool is separate, so that messages which a library describes as well do not
-    # conflict; the name of the file is arbitrary.
-    file = descriptor_pb2.FileDescriptorProto(
-        name=f"keras_albert/{package}.proto", package=package
-    )
-    made: dict[str, Any] = {}
-    for name, fields in messages.items():
-        parent, _, short = name.rpartition(".")
-        siblings = made[parent].nested_type if parent else file.message_type
-        made[name] = message = siblings.add(name=short)
-        for field_name, row in fields.items():
-            label = _PROTO.LABEL_REPEATED if row.repeated else _PROTO.LABEL_OPTIONAL
-            field = message.field.add(name=field_name, number=row.number, label=label)
-            if row.kind in _KINDS:
-                field.type = _KINDS[row.kind]
-            else:
-                is_enum = row.kind in enums
-                field.type = _PROTO.TYPE_ENUM if is_enum else _PROTO.TYPE_MESSAGE
-                field.type_name = f".{package}.{row.kind}"
-            if row.default is not None:
-                field.default_value = row.default
-        # The range for custom fields.
-        message.extension_range.add(start=200, end=536870912)
-    for name, values in enums.items():
-        parent, _, short = name.rpartition(".")
-        enum = made[parent].enum_type.add(name=short)
-        for number, value in enumerate(values, 1):
-            enum.value.add(name=value, number=number)
-    pool = descriptor_pool.DescriptorPool()
-    pool.Add(file)
-    # In protobuf's Python API, a nested message is not an attribute of its parent.
-    return {
-        name: message_factory.GetMessageClass(
-            pool.FindMessageTypeByName(f"{package}.{name}")
-        )
-        for name in messages
+message_type {
+  name: "NormalizerSpec"
+  field { name: "name" number: 1 type: TYPE_STRING }
+  field { name: "precompiled_charsmap" number: 2 type: TYPE_BYTES }
+  field { name: "add_dummy_prefix" number: 3 type: TYPE_BOOL default_value: "true" }
+  field { name: "remove_extra_whitespaces" number: 4 type: TYPE_BOOL
+          default_value: "true" }
+  field { name: "escape_whitespaces" number: 5 type: TYPE_BOOL default_value: "true" }
+  field { name: "normalization_rule_tsv" number: 6 type: TYPE_STRING }
+}
+message_type {
+  name: "ModelProto"
+  field { name: "pieces" number: 1 type: TYPE_MESSAGE label: LABEL_REPEATED
+          type_name: ".sentencepiece.ModelProto.SentencePiece" }
+  field { name: "trainer_spec" number: 2 type: TYPE_MESSAGE
+          type_name: ".sentencepiece.TrainerSpec" }
+  field { name: "normalizer_spec" number: 3 type: TYPE_MESSAGE
+          type_name: ".sentencepiece.NormalizerSpec" }
+  field { name: "denormalizer_spec" number: 5 type: TYPE_MESSAGE
+          type_name: ".sentencepiece.NormalizerSpec" }
+  nested_type {
+    name: "SentencePiece"
+    field { name: "piece" number: 1 type: TYPE_STRING }
+    field { name: "score" number: 2 type: TYPE_FLOAT }
+    field { name: "type" number: 3 type: TYPE_ENUM default_value: "NORMAL"
+            type_name: ".sentencepiece.ModelProto.SentencePiece.Type" }
+    enum_type {
+      name: "Type"
+      value { name: "NORMAL" number: 1 }
+      value { name: "UNKNOWN" number: 2 }
+      value { name: "CONTROL" number: 3 }
+      value { name: "USER_DEFINED" number: 4 }
+      value { name: "UNUSED" number: 5 }
+      value { name: "BYTE" number: 6 }
     }
+  }
+}
+"""
+# The pool is separate, so that messages which a library describes as well do not
+# conflict.
+_POOL = descriptor_pool.DescriptorPool()
+_POOL.Add(text_format.Parse(_DESCRIPTION, descriptor_pb2.FileDescriptorProto()))
 
 
-_MESSAGES = message_classes(
-    "sentencepiece",
-    {
-        "TrainerSpec": {
-            "model_type": Field(3, "TrainerSpec.ModelType", "UNIGRAM"),
-            "vocab_size": Field(4, "int32", "8000"),
-            "treat_whitespace_as_suffix": Field(24, "bool", "false"),
-            "byte_fallback": Field(35, "bool", "false"),
-            "unk_id": Field(40, "int32", "0"),
-            "bos_id": Field(41, "int32", "1"),
-            "eos_id": Field(42, "int32", "2"),
-            "pad_id": Field(43, "int32", "-1"),
-        },
-        "NormalizerSpec": {
-            "name": Field(1, "string"),
-            "precompiled_charsmap": Field(2, "bytes"),
-            "add_dummy_prefix": Field(3, "bool", "true"),
-            "remove_extra_whitespaces": Field(4, "bool", "true"),
-            "escape_whitespaces": Field(5, "bool", "true"),
-            "normalization_rule_tsv": Field(6, "string"),
-        },
-        "ModelProto": {
-            "pieces": Field(1, "ModelProto.SentencePiece", repeated=True),
-            "trainer_spec": Field(2, "TrainerSpec"),
-            "normalizer_spec": Field(3, "NormalizerSpec"),
-            "denormalizer_spec": Field(5, "NormalizerSpec"),
-        },
-        "ModelProto.SentencePiece": {
-            "piece": Field(1, "string"),
-            "score": Field(2, "float"),
-            "type": Field(3, "ModelProto.SentencePiece.Type", "NORMAL"),
-        },
-    },
-    {
-        "TrainerSpec.ModelType": ("UNIGRAM", "BPE", "WORD", "CHAR"),
-        "ModelProto.SentencePiece.Type": (
-            *("NORMAL", "UNKNOWN", "CONTROL"),
-            *("USER_DEFINED", "UNUSED", "BYTE"),
-        ),
-    },
-)
-ModelProto: Any = _MESSAGES["ModelProto"]
-NormalizerSpec: Any = _MESSAGES["NormalizerSpec"]
-TrainerSpec: Any = _MESSAGES["TrainerSpec"]
-SentencePiece: Any = _MESSAGES["ModelProto.SentencePiece"]
+def _message(name: str) -> Any:
+    found = _POOL.FindMessageTypeByName(f"sentencepiece.{name}")
+    return message_factory.GetMessageClass(found)
 
+
+ModelProto = _message("ModelProto")
+NormalizerSpec = _message("NormalizerSpec")
+TrainerSpec = _message("TrainerSpec")
+SentencePiece = _message("ModelProto.SentencePiece")
 
 # The special tokens of all released checkpoints, in the order of their ids.
 SPECIAL_TOKENS = ("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]")

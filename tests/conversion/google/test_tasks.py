@@ -87,9 +87,7 @@ def test_a_head_is_the_same_on_both_sides(name, tmp_path):
 
     task.export_to_google(tmp_path / "again")
     written = _read(tmp_path / "again")
-    assert written.keys() == tensors.keys()
-    for tensor, value in tensors.items():
-        np.testing.assert_array_equal(written[tensor], value, err_msg=tensor)
+    np.testing.assert_equal(written, tensors)
 
 
 def test_the_conditional_head_keeps_names_and_shapes(tmp_path):
@@ -103,9 +101,7 @@ def test_the_conditional_head_keeps_names_and_shapes(tmp_path):
     np.testing.assert_array_equal(kernel, tensors["end_logits/dense_0/kernel"])
     task.export_to_google(tmp_path / "again")
     written = _read(tmp_path / "again")
-    assert written.keys() == tensors.keys()
-    for tensor, value in tensors.items():
-        np.testing.assert_array_equal(written[tensor], value, err_msg=tensor)
+    np.testing.assert_equal(written, tensors)
 
 
 @pytest.mark.parametrize(

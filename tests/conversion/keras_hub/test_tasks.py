@@ -41,13 +41,6 @@ def presets(tmp_path_factory):
 OURS = {"AlbertTextClassifier": "AlbertClassifier", "AlbertMaskedLM": "AlbertMaskedLM"}
 
 
-def test_a_preset_that_says_no_classes_is_named(tiny_proto, tmp_path):
-    backbone = AlbertBackbone(**SIZES)
-    backbone.export_to_keras_hub(tmp_path / "theirs", AlbertTokenizer(tiny_proto))
-    with pytest.raises(ValueError, match=r"is not known\. Pass num_classes=2"):
-        AlbertClassifier.from_preset(tmp_path / "theirs")
-
-
 @pytest.mark.parametrize("name", OURS)
 def test_a_class_is_the_same_on_both_sides(presets, tmp_path, name):
     directory = presets / name

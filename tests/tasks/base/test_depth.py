@@ -13,6 +13,7 @@ from keras_albert.tasks.inputs.model_input import preprocess_batch
 from keras_albert.utils.keras_internals import all_layers
 from tests.one_backend import on_one_backend_except
 from tests.tasks.every_task import CLASSES, cases
+from tests.tasks.task_checks import assert_same
 
 pytestmark = on_one_backend_except(
     "test_predict_and_evaluate_run_fewer_layers",
@@ -178,9 +179,7 @@ def test_a_view_of_every_task(name, make_classifier, toy_proto, toy):
     view, copy = task.with_num_layers(1), rebuild(task, 1)
     expected = copy.predict(x, verbose=0)
     for found in (view.predict(x, verbose=0), task.predict(x, num_layers=1, verbose=0)):
-        keras.tree.map_structure(
-            lambda a, b: np.testing.assert_allclose(a, b, atol=1e-5), found, expected
-        )
+        assert_same(found, expected)
     scores = task.evaluate(x, y, num_layers=1, verbose=0)
     expected = copy.evaluate(x, y, verbose=0)
     np.testing.assert_allclose(scores, expected, atol=1e-4)

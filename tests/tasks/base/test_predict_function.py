@@ -16,6 +16,7 @@ from keras_albert.tasks.inputs.model_input import preprocess_batch
 from tests.one_backend import on_one_backend_except
 from tests.tasks.every_task import CLASSES, cases
 from tests.tasks.small_models import small_backbone
+from tests.tasks.task_checks import assert_same
 
 pytestmark = on_one_backend_except(
     "test_outputs_are_those_of_keras[classifier]",
@@ -56,9 +57,7 @@ def test_outputs_are_those_of_keras(name, make_classifier, toy_proto, toy):
     expected = mask_outputs(task, flat, expected)
     for _ in range(2):
         found = task.predict(flat, verbose=0)
-        keras.tree.map_structure(
-            lambda a, b: np.testing.assert_allclose(a, b, atol=1e-6), found, expected
-        )
+        assert_same(found, expected, atol=1e-6)
 
 
 @pytest.mark.skipif(BACKEND != "torch", reason="the others compile Keras' steps")

@@ -17,8 +17,7 @@ PAIRS = (["the old [MASK]", "rain"], ["on the hill", "[MASK] by the sea"])
 
 
 def assert_same_weights(ours, theirs):
-    for our, their in zip(ours.get_weights(), theirs.get_weights(), strict=True):
-        np.testing.assert_array_equal(our, their)
+    np.testing.assert_equal(ours.get_weights(), theirs.get_weights())
 
 
 @pytest.fixture(scope="module")

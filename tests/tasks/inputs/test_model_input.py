@@ -1,12 +1,12 @@
 """What a batch is for decides how it is preprocessed, whatever it comes in."""
 
 import keras
-import numpy as np
 import pytest
 
 from tests.one_backend import on_one_backend_except
 from tests.tasks.inputs.test_datasets import FORMS, SIZE, batches_of
 from tests.tasks.masked_lm.masked_lm_models import make_masked_lm, make_pretrainer
+from tests.tasks.task_checks import assert_same
 
 # Longest first, so that lists come in the same batches.
 DIFFERENT = [
@@ -51,28 +51,22 @@ def read(tasks, name):
     return task, columns, columns if len(columns) > 1 else columns[0]
 
 
-def assert_close(got, expected):
-    keras.tree.map_structure(
-        lambda a, b: np.testing.assert_allclose(a, b, atol=1e-5), got, expected
-    )
-
-
 @pytest.mark.parametrize("name", ["masked_lm", "pretrainer"])
 @forms
 def test_data_sets_are_read_as_lists_are(tasks, name, form):
     task, columns, x = read(tasks, name)
     data = FORMS[form]
-    assert_close(task.predict(data(*columns), verbose=0), task.predict(x, verbose=0))
+    assert_same(task.predict(data(*columns), verbose=0), task.predict(x, verbose=0))
     expected = task.evaluate(x, batch_size=SIZE, verbose=0)
-    assert_close(task.evaluate(data(*columns), verbose=0), expected)
+    assert_same(task.evaluate(data(*columns), verbose=0), expected)
 
 
 @pytest.mark.parametrize("name", ["masked_lm", "pretrainer"])
 def test_single_batches_are_read_as_lists_are(tasks, name):
     task, _, x = read(tasks, name)
-    assert_close(task.predict_on_batch(x), task.predict(x, verbose=0))
-    assert_close(task.test_on_batch(x), task.evaluate(x, verbose=0))
-    assert_close(task.test_on_batch(x), task.test_on_batch(x))
+    assert_same(task.predict_on_batch(x), task.predict(x, verbose=0))
+    assert_same(task.test_on_batch(x), task.evaluate(x, verbose=0))
+    assert_same(task.test_on_batch(x), task.test_on_batch(x))
 
 
 def test_evaluation_does_not_depend_on_the_batches(tasks):
@@ -89,13 +83,13 @@ def test_slots_differ_from_batch_to_batch(tasks):
     single, several = DIFFERENT[:1], DIFFERENT[1:2]
     outputs = task.predict(iter([single, several]), verbose=0)
     assert outputs.shape[:2] == (2, 4)
-    assert_close(outputs, task.predict(single + several, verbose=0))
+    assert_same(outputs, task.predict(single + several, verbose=0))
     # Nothing stands in slots that have no mask.
     assert not outputs[0, 1:].any()
     assert not outputs[1, 3].any()
     assert outputs[0, 0].any()
     first = task.predict(iter([single, several]), steps=1, verbose=0)
-    assert_close(first, outputs[:1, :1])
+    assert_same(first, outputs[:1, :1])
 
 
 def test_preprocessed_batches_beside_a_preprocessor(tasks, trained):
@@ -103,7 +97,7 @@ def test_preprocessed_batches_beside_a_preprocessor(tasks, trained):
         task, _, x = read(tasks, name)
         ids = task.preprocessor(x)
         expected = task.evaluate(ids[0], ids[1], sample_weight=ids[2], verbose=0)
-        assert_close(task.evaluate(iter([ids]), verbose=0), expected)
+        assert_same(task.evaluate(iter([ids]), verbose=0), expected)
         with pytest.raises(ValueError, match="A loss needs targets"):
             task.evaluate(ids[0], verbose=0)
         with pytest.raises(ValueError, match="A loss needs targets"):
@@ -120,4 +114,4 @@ def test_the_end_of_a_data_set_counts_for_nothing(toy_proto):
     task.fit(batches_of(*PAIRS), verbose=0)
     assert int(task.optimizer.iterations) == 2
     expected = task.evaluate(PAIRS, batch_size=SIZE, verbose=0)
-    assert_close(task.evaluate(batches_of(*PAIRS), verbose=0), expected)
+    assert_same(task.evaluate(batches_of(*PAIRS), verbose=0), expected)

@@ -48,14 +48,6 @@ class TestTraining:
         scores = masked_lm.evaluate(x, y, sample_weight=weights, verbose=0)
         assert scores[0] == pytest.approx((losses * weights).sum() / weights.sum())
 
-    def test_an_example_of_weight_0_counts_for_nothing(self, toy_proto, toy):
-        masked_lm = make_masked_lm(toy_proto)
-        before = masked_lm.get_weights()
-        masked_lm.compile(keras.optimizers.SGD(1.0))
-        masked_lm.fit(toy[0][:8], sample_weight=[0.0] * 8, verbose=0)
-        for old, new in zip(before, masked_lm.get_weights(), strict=True):
-            np.testing.assert_array_equal(old, new)
-
     @pytest.mark.parametrize("rate", [0.0, 1.0])
     def test_all_or_nothing_is_masked(self, toy_proto, toy, rate):
         masked_lm = make_masked_lm(toy_proto, mask_selection_rate=rate)
