@@ -116,10 +116,11 @@ NIGHTLY = (
     "tests/utils/test_keras_internals.py",
 )
 # A file's tests share what they build. Files in the order of `tests/conftest.py`: by
-# the number of their tests, the slowest would come last.
+# the number of their tests, the slowest would come last. A process that is killed ends
+# the run: with another in its place, xdist waits forever (its issues 784 and 1378).
 PYTEST = (
     *("pytest", "-n", "auto", "--dist", "loadfile", "--no-loadscope-reorder"),
-    "--durations=30",
+    *("--max-worker-restart=0", "--durations=30"),
 )
 # One thread each, or the processes would wait for each other.
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "TF_NUM_INTRAOP_THREADS": "1"}
