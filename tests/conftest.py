@@ -58,6 +58,13 @@ def _leave_to_one_backend(item, names):
 def _what_other_files_left_is_not_looked_at() -> None:
     """Keras collects garbage whenever a layer loses an attribute, `quantize` twenty
     times: in a process of many tests each took seconds."""
+    if "tensorflow" in sys.modules:
+        from tensorflow.python.framework import ops
+
+        # TensorFlow keeps each graph that has a gradient of Python (its issue 27492).
+        gradients = ops.gradient_registry._registry
+        for name in [name for name in gradients if name.startswith("CustomGradient-")]:
+            del gradients[name]
     gc.collect()
     gc.freeze()
 

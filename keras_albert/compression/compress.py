@@ -2,7 +2,7 @@
 
 import os
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -276,7 +276,7 @@ def compress(
     if getattr(student, "set_threshold", None) is not None:
         # It belongs to the probabilities of the model.
         student.set_threshold = None
-    return student
+    return cast("_Model", student)
 
 
 def _check_sizes(

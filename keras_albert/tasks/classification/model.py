@@ -215,11 +215,11 @@ class AlbertClassifier(
         """Train all weights, or solve the head alone, in seconds.
 
         With `method="linear"`, scikit-learn solves a logistic regression (for scores a
-        ridge regression) on the frozen encoder's `pooled_output` or mean of tokens,
-        whichever is better in five folds; the folds also choose `C`. The solution
-        becomes the head. If the mean was better, the pooler passes it on, so that other
-        classifiers on this backbone need training again. Vectors are cached on disk, in
-        `KERAS_ALBERT_CACHE`.
+        ridge regression) on the mean of the frozen encoder's tokens, or on
+        `pooled_output` if five folds show that it is clearly better; they also choose
+        `C` and the temperature of the logits. The solution becomes the head. With the
+        mean, which the pooler passes on, other classifiers on this backbone need
+        training again. Vectors are cached on disk, in `KERAS_ALBERT_CACHE`.
 
         Args:
             x: See `AlbertTask.fit`. For a linear head, texts or pairs in memory.
@@ -231,7 +231,8 @@ class AlbertClassifier(
                 labels, two of each class, and neither `compile` nor `fit` has other
                 arguments than data; else fine-tuning. A line says which, and why.
             C: float. The inverse strength of the regularization of a linear head, whose
-                inputs are standardized. Defaults to `None`, the best in five folds.
+                inputs are standardized. Defaults to `None`, the best in five folds,
+                with a temperature, which a given `C` does without.
             text: See `AlbertTask.fit`. Defaults to `None`.
             label: See `AlbertTask.fit`. Defaults to `None`.
             class_weight: See `AlbertTask.fit`. Defaults to `None`.
