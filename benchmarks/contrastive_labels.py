@@ -6,7 +6,8 @@
 Both end with `fit(method="linear")` on the same labels. Before it, the contrastive side
 trains the encoder on pairs of the labelled texts: half of one class, with the
 similarity 1, half of two classes, with 0 ([Tunstall et al.,
-2022](https://arxiv.org/abs/2209.11055)). Data: the quickstart's messages, SST-2, and
+2022](https://arxiv.org/abs/2209.11055)); `--steps` batches of them, or all pairs once
+with the rarer kind repeated, as SetFit does. Data: the quickstart's messages, SST-2, and
 the questions on the six articles of SQUAD with most questions, whose class is the
 article. Prints the accuracy on `--rows` held-out texts for each seed, which draws the
 labels and the pairs, and a table of means and standard deviations. With `--setfit
@@ -94,6 +95,19 @@ def pairs_of(texts, labels, count: int, seed: int):
     return tuple(columns), similarities.astype("float32")
 
 
+def all_pairs(texts, labels, seed: int):
+    """Return all pairs of texts, and the kind with fewer as often as the other."""
+    labels = np.array(labels)
+    first, second = np.triu_indices(len(texts), 1)
+    is_same = labels[first] == labels[second]
+    same, others = np.flatnonzero(is_same), np.flatnonzero(~is_same)
+    count = max(len(same), len(others))
+    rows = np.concatenate([np.resize(same, count), np.resize(others, count)])
+    np.random.default_rng(seed).shuffle(rows)
+    columns = [[texts[row] for row in rows_of[rows]] for rows_of in (first, second)]
+    return tuple(columns), is_same[rows].astype("float32")
+
+
 def linear_logits(classifier, few, texts):
     """Solve the head, and return logits of texts, from vectors that are cached."""
     classifier.fit(*few, method="linear", verbose=0)
@@ -117,7 +131,10 @@ def compare(arguments, few, held_out, seed: int) -> dict[str, float]:
         return scores | {"SetFit": setfit_accuracy(arguments, few, held_out, seed)}
     embedder = AlbertTextEmbedder.from_preset(arguments.preset)
     embedder.compile(learning_rate=arguments.learning_rate)
-    pairs = pairs_of(*few, arguments.steps * arguments.batch_size, seed)
+    if arguments.steps is None:
+        pairs = all_pairs(*few, seed)
+    else:
+        pairs = pairs_of(*few, arguments.steps * arguments.batch_size, seed)
     embedder.fit(*pairs, batch_size=arguments.batch_size, verbose=0)
     trained = AlbertClassifier(
         embedder.backbone, labels=names, preprocessor=linear.preprocessor
@@ -152,7 +169,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--rows", type=int, default=500, help="held out")
-    parser.add_argument("--steps", type=int, default=40, help="on pairs")
+    parser.add_argument("--steps", type=int, help="on pairs (default: all pairs once)")
     parser.add_argument("--batch-size", type=int, default=16, help="of pairs")
     parser.add_argument("--learning-rate", type=float, default=5e-5)
     arguments = parser.parse_args()
