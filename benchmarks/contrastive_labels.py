@@ -6,11 +6,11 @@
 Both end with `fit(method="linear")` on the same labels. Before it, the contrastive side
 trains the encoder on pairs of the labelled texts: half of one class, with the
 similarity 1, half of two classes, with 0 ([Tunstall et al.,
-2022](https://arxiv.org/abs/2209.11055)); `--steps` batches of them, or all pairs once
-with the rarer kind repeated, as SetFit does. Data: the quickstart's messages, SST-2, and
-the questions on the six articles of SQUAD with most questions, whose class is the
-article. Prints the accuracy on `--rows` held-out texts for each seed, which draws the
-labels and the pairs, and a table of means and standard deviations. With `--setfit
+2022](https://arxiv.org/abs/2209.11055)), in `--steps` batches, or all pairs once with
+the rarer kind repeated, as in SetFit. Data: the quickstart's messages, SST-2, and the
+questions on the six articles of SQUAD with most questions, whose class is the article.
+Prints the accuracy on `--rows` held-out texts for each seed, which draws the labels and
+the pairs, and a table of means and standard deviations. With `--setfit
 path/to/all-MiniLM-L6-v2`, the other side is SetFit itself, by its defaults, from a
 folder of sentence-transformers (`pip install setfit`).
 """
