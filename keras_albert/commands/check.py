@@ -74,7 +74,7 @@ def run(arguments: argparse.Namespace) -> int:
         for example in finding.examples[: arguments.examples]:
             console.print(f"  {example}", highlight=False, soft_wrap=True)
     errors = sum(finding.is_error for finding in findings)
-    console.print(f"{errors} errors, {len(findings) - errors} notes")
+    console.print(f"errors: {errors}, notes: {len(findings) - errors}")
     if arguments.output is not None:
         found = [vars(finding) for finding in findings]
         write_report(arguments.output, {"findings": found})

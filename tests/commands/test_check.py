@@ -41,7 +41,7 @@ def test_good_files_have_no_errors(tmp_path, capsys):
     status, found = check(tmp_path, ROWS, [("the app has crashed", "refund")])
     assert status == 0
     assert set(found) == {"small classes"}
-    assert "0 errors, 1 notes" in capsys.readouterr().out
+    assert "errors: 0, notes: 1" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
