@@ -23,10 +23,9 @@ from keras_albert.commands.report import (
     resumable_run,
     show_report,
 )
-from keras_albert.conversion.convert import class_of
 from keras_albert.layers.transformer_block import DENSE_LAYERS
 from keras_albert.presets.base_preset import open_whole
-from keras_albert.presets.checkpoint import open_checkpoint
+from keras_albert.presets.checkpoint import Checkpoint, open_checkpoint
 from keras_albert.presets.handles import local_directory
 from keras_albert.tasks import AlbertClassifier
 from keras_albert.tasks.base.task import AlbertTask
@@ -96,20 +95,22 @@ def _build_task(
             how = replace(how, max_sequence_length=arguments.max_length)
         return how.build(known.cls, arguments.preset, dtype=dtype, **head)
     if arguments.preset is not None:
+        directory = local_directory(arguments.preset)
+        source: Any = arguments.preset
+        if directory is not None:
+            source = open_checkpoint(directory)
         load = known.cls.preprocessor_cls.from_preset
         length = arguments.max_length or min(
-            _MAX_LENGTH, load(arguments.preset).max_sequence_length
+            _MAX_LENGTH, load(source).max_sequence_length
         )
-        preprocessor = load(arguments.preset, max_sequence_length=length)
-        keeps_task = _has_task(arguments.preset, known.cls, head)
+        preprocessor = load(source, max_sequence_length=length)
+        keeps_task = _has_task(source, known.cls, head)
         if keeps_task:
-            console.print(f"training goes on from the task of {arguments.preset}")
+            console.print(f"continuing with the head of {arguments.preset}")
         if keeps_task or known.cls.shared_head_layers:
             # The pretrained head was trained for the same task.
-            return known.cls.from_preset(
-                arguments.preset, preprocessor=preprocessor, dtype=dtype
-            )
-        backbone = AlbertBackbone.from_preset(arguments.preset, dtype=dtype)
+            return known.cls.from_preset(source, preprocessor=preprocessor, dtype=dtype)
+        backbone = AlbertBackbone.from_preset(source, dtype=dtype)
     else:
         length = arguments.max_length or _MAX_LENGTH
         proto = train_vocabulary(
@@ -126,15 +127,15 @@ def _build_task(
     return known.cls(backbone, preprocessor=preprocessor, **head)
 
 
-def _has_task(preset: str, cls: type, head: Mapping[str, Any]) -> bool:
-    """Return whether a preset is a task with the outputs of a head to be trained."""
-    directory = local_directory(preset)
-    if directory is None or class_of(found := open_checkpoint(directory)) is not cls:
+def _has_task(source: Any, cls: type, head: Mapping[str, Any]) -> bool:
+    """Return whether a preset has the task, with the outputs of the new head."""
+    if not isinstance(source, Checkpoint) or source.task_name() != cls.__name__:
         return False
-    return _outputs(found.task_arguments(cls)) == _outputs(head)
+    return _outputs(source.task_arguments(cls)) == _outputs(head)
 
 
 def _outputs(arguments: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return what the outputs of a head depend on."""
     names = arguments.get("labels")
     return (
         arguments.get("num_classes") if names is None else sorted(names),

@@ -186,7 +186,7 @@ def digest(content: Any) -> str:
 
 def content_of(address: str | os.PathLike[str] | None) -> Any:
     """Return digests of a local file or directory, which its copies share."""
-    # Of anything else the name, of which all have the same.
+    # Anything else is compared by its name.
     path = Path(address or "")
     if address is not None and path.is_dir():
         files = sorted(each for each in path.rglob("*") if each.is_file())

@@ -247,12 +247,22 @@ def test_a_preset_with_the_same_labels_keeps_its_head(run, file, tmp_path, capsy
     run(*arguments(file, first, learning_rate=0.02))
     options = {"preset": first / "preset", "epochs": 1, "learning_rate": 1e-6}
     run(*arguments(file, tmp_path / "second", **options))
-    assert "training goes on from the task of" in capsys.readouterr().out
+    assert "continuing with the head of" in capsys.readouterr().out
     kernels = [kernel(path / "preset") for path in (first, tmp_path / "second")]
     np.testing.assert_allclose(*kernels, atol=1e-4)
 
     other = tmp_path / "others.tsv"
     other.write_text(file.read_text(encoding="utf-8").replace("bad", "awful"))
     run(*arguments(other, tmp_path / "third", **options))
-    assert "goes on" not in capsys.readouterr().out
+    assert "continuing" not in capsys.readouterr().out
     assert not np.allclose(kernel(tmp_path / "third" / "preset"), kernels[0], atol=1e-2)
+
+    @keras.saving.register_keras_serializable(package="mine")
+    class Own(AlbertClassifier):
+        pass
+
+    labels = ["bad", "good"]
+    own = Own.from_preset(first / "preset", labels=labels)
+    own.save_to_preset(tmp_path / "own")
+    run(*arguments(file, tmp_path / "fourth", **options | {"preset": tmp_path / "own"}))
+    assert "continuing" not in capsys.readouterr().out

@@ -301,9 +301,11 @@ def _cross_validate(
     method = "predict" if is_score else "decision_function"
     found: list[_Found] = []
     for strength in strengths:
-        model: Any = LogisticRegression(C=strength, max_iter=1000)
-        if is_score:
-            model = Ridge(alpha=1 / strength)
+        model: Any = (
+            Ridge(alpha=1 / strength)
+            if is_score
+            else LogisticRegression(C=strength, max_iter=1000)
+        )
         outputs = cross_val_predict(model, x, y, cv=folds, params=params, method=method)
         if is_score:
             losses = (outputs - y) ** 2

@@ -296,12 +296,12 @@ class AlbertClassifier(
         return super().make_train_function(force)
 
     def _forget_sets(self) -> None:
-        """Drop the threshold of `calibrate`, which other weights do not keep to."""
+        """Drop the threshold of `calibrate`, which was found for other weights."""
         if self.set_threshold is not None:
             self.set_threshold = None
             warnings.warn(
-                "Training changes the probabilities, so that the sets of labels of "
-                "`calibrate` are left out. Call `calibrate` again afterwards.",
+                "Training changes the probabilities, so `classify` no longer returns "
+                "the sets of labels of `calibrate`. Call `calibrate` again afterwards.",
                 stacklevel=3,
             )
 
