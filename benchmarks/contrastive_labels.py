@@ -111,7 +111,7 @@ def all_pairs(texts, labels, seed: int):
 def linear_logits(classifier, few, texts):
     """Solve the head, and return logits of texts, from vectors that are cached."""
     classifier.fit(*few, method="linear", verbose=0)
-    pooled = pool(classifier, *np.split(read_vectors(classifier, texts), 2, axis=-1))
+    pooled = pool(classifier, read_vectors(classifier, texts))
     return keras.ops.convert_to_numpy(classifier.output_dense(pooled))
 
 

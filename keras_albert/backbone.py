@@ -19,7 +19,7 @@ from keras_albert.layers.base_layer import (
     own_arguments,
 )
 from keras_albert.layers.factorized_embedding import FactorizedEmbedding
-from keras_albert.layers.heads import PoolerInput, masked_mean
+from keras_albert.layers.heads import PoolerInput
 from keras_albert.layers.run_layers import call_layer, is_bare
 from keras_albert.layers.shared_transformer_encoder import SharedTransformerEncoder
 from keras_albert.presets.checkpoint import Checkpoint
@@ -95,7 +95,7 @@ def architecture(size: str, version: int = 2) -> dict[str, Any]:
     }
 
 
-POOLER_INPUTS = ("cls", "mean")
+POOLER_INPUTS = ("cls", "mean", "normalized_mean")
 
 # The names of vectors, which can be trained with LoRA, and are not decayed.
 VECTORS = ("bias", "gamma", "beta")
@@ -135,9 +135,9 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
         use_embedding_projection: bool or `None`. The `use_projection` of
             `FactorizedEmbedding`. Defaults to `None`.
         pooler_input: string. What the pooler maps to `pooled_output`: `"cls"`, the
-            vector of `[CLS]`, as in published checkpoints; or `"mean"`, of all tokens,
-            which is better after pretraining on masked tokens alone. Defaults to
-            `"cls"`.
+            vector of `[CLS]`, as in published checkpoints; `"mean"`, of all tokens,
+            which is better after pretraining on masked tokens alone; or
+            `"normalized_mean"`, the mean divided by its length. Defaults to `"cls"`.
         pooler_activation: string. The pooler's: `"tanh"` in ALBERT and BERT, `"gelu"`
             in ELECTRA's classifiers, `"relu"` in DistilBERT's. Defaults to `"tanh"`.
         remat: bool. Whether to recompute each layer in the backward pass: less memory,
@@ -504,11 +504,11 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
 
     @property
     def pooler_input(self) -> str:
-        """The vector that the pooler maps to `pooled_output`, "cls" or "mean"."""
+        """The vector that the pooler maps to `pooled_output`."""
         return str(self.pooler_reads.mode)
 
-    def standardize_mean(self, mean: FloatArray, deviation: FloatArray) -> None:
-        """Let `pooled_output` be the mean of the tokens, standardized.
+    def standardize_mean(self, mean: FloatArray, deviation: float) -> None:
+        """Let `pooled_output` be the normalized mean of the tokens, standardized.
 
         Functions that were compiled before, of all tasks on this backbone, are not
         valid any more. A quantized pooler, or one with LoRA, raises `ValueError`.
@@ -518,10 +518,10 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
                 "The pooler is quantized or has LoRA, and cannot be replaced. Load the "
                 "preset again."
             )
-        self.pooler_reads.mode = "mean"
+        self.pooler_reads.mode = "normalized_mean"
         self.pooler_activation = "linear"
         self.pooler.activation = get_activation("linear")
-        self.pooler.kernel.assign(np.diag(1 / deviation))
+        self.pooler.kernel.assign(np.eye(self.hidden_dim) / deviation)
         self.pooler.bias.assign(-mean / deviation)
 
     @property
@@ -537,9 +537,12 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
         self, x: Tensor, padding_mask: Tensor, rows: PackedRows | None = None
     ) -> Tensor:
         """Return the pooler's input of a hidden state, in `rows` if they are shared."""
-        if self.pooler_input == "cls":
-            return x[:, self.cls_token_index, :] if rows is None else rows.first(x)
-        return masked_mean(x if rows is None else rows.split(x), padding_mask)
+        if rows is None:
+            first = x[:, self.cls_token_index, :]
+        else:
+            first, x = rows.first(x), rows.split(x)
+        vector: Tensor = self.pooler_reads.call(x, first, padding_mask)
+        return vector
 
     def all_outputs(self, inputs: ModelInputs) -> dict[str, Tensor | list[Tensor]]:
         """Run the model and also return hidden states and attention scores.

@@ -105,7 +105,7 @@ class MaskedPooling(AlbertLayer):
 
 @keras.saving.register_keras_serializable(package="keras_albert")
 class PoolerInput(AlbertLayer):
-    """The vector that a pooler reads; `mode`, "cls" or "mean", may be set later."""
+    """The vector that a pooler reads; `mode` may be set later."""
 
     def __init__(self, mode: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -113,7 +113,13 @@ class PoolerInput(AlbertLayer):
 
     def call(self, sequence: Tensor, first: Tensor, padding_mask: Tensor) -> Tensor:
         """Return the vector of `[CLS]`, or the mean of all tokens."""
-        return first if self.mode == "cls" else masked_mean(sequence, padding_mask)
+        if self.mode == "cls":
+            return first
+        mean = masked_mean(sequence, padding_mask)
+        if self.mode == "mean":
+            return mean
+        # Squares may be too large for float16.
+        return ops.cast(ops.normalize(ops.cast(mean, "float32")), mean.dtype)
 
     def compute_output_spec(self, sequence: Tensor, first: Tensor, mask: Any) -> Any:
         """Return the spec of the vector."""

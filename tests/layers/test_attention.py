@@ -6,6 +6,7 @@ import pytest
 from keras import ops
 
 from keras_albert import AlbertBackbone
+from keras_albert.backbone import POOLER_INPUTS
 from keras_albert.layers.attention import (
     attend,
     attend_fused,
@@ -100,7 +101,7 @@ def shared(ids):
     return batch
 
 
-@pytest.mark.parametrize("pooler_input", ["cls", "mean"])
+@pytest.mark.parametrize("pooler_input", POOLER_INPUTS)
 @pytest.mark.parametrize("unroll", [True, False])
 def test_outputs_and_gradients_of_separate_rows(ids, shared, pooler_input, unroll):
     # On PyTorch the gradients of a second run would be added.

@@ -313,7 +313,16 @@ def pool(builder: OnnxBuilder, backbone: Any, sequence: Any, padding_mask: Any) 
         vector = builder.op.Gather(sequence, backbone.cls_token_index, axis=1)
     else:
         vector = masked_mean(builder, sequence, padding_mask)
+    if backbone.pooler_input == "normalized_mean":
+        vector = normalize(builder, vector)
     return builder.dense(backbone.pooler, vector)
+
+
+def normalize(builder: OnnxBuilder, vectors: Any) -> Any:
+    """Return vectors of length 1, as `keras.ops.normalize` does."""
+    # As in Keras, the minimum prevents division by zero.
+    length = builder.op.ReduceL2(vectors, [1])
+    return builder.op.Div(vectors, builder.op.Max(length, keras.config.epsilon()))
 
 
 def masked_mean(

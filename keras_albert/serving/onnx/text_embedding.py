@@ -4,7 +4,7 @@ from typing import Any
 
 import keras
 
-from keras_albert.serving.onnx.builder import masked_mean
+from keras_albert.serving.onnx.builder import masked_mean, normalize
 from keras_albert.serving.onnx.graph import OnnxTask
 
 
@@ -28,11 +28,7 @@ class TextEmbedderGraph(OnnxTask):
         vectors = self._pool(self.encode(ids), ids)
         if self.task.dim is not None:
             vectors = op.Slice(vectors, [0], [self.task.dim], [1])
-        if not self.task.normalize:
-            return vectors
-        # As in Keras, the minimum prevents division by zero.
-        length = op.ReduceL2(vectors, [1])
-        return op.Div(vectors, op.Max(length, keras.config.epsilon()))
+        return normalize(self.builder, vectors) if self.task.normalize else vectors
 
     def _pool(self, sequence: Any, ids: dict[str, Any]) -> Any:
         op, mode = self.op, self.task.pooling_mode
@@ -66,7 +62,7 @@ class TextEmbedderGraph(OnnxTask):
         op = self.op
         # Each text is embedded independently, in a separate row.
         vectors = self.run(self.pack(op.Concat(*columns, axis=0)))
-        vectors = op.Div(vectors, op.Max(op.ReduceL2(vectors, [1]), 1e-7))
+        vectors = normalize(self.builder, vectors)
         sizes = op.Concat(*(op.Shape(column) for column in columns), axis=0)
         first, second = op.Split(vectors, sizes, _outputs=2)
         cosine = op.ReduceSum(op.Mul(first, second), [1], keepdims=0)

@@ -48,7 +48,7 @@ FEW = 500
 
 _FOLDS = 5
 # Of the choice among strengths; it changes what the cache may return.
-_RULE = "at the best temperature"
+_RULE = "of the lowest loss at the best temperature"
 # The inverse strengths of regularization that are tried, for standardized vectors.
 _STRENGTHS = np.logspace(-4, 1, 11)
 # What belongs to the pooler, on which the vectors in the cache do not depend.
@@ -139,8 +139,6 @@ def solve_head(
 ) -> dict[str, float]:
     """Solve the head of a classifier, and return the results of the training."""
     check_packages("A linear head", "scikit-learn", "sklearn")
-    from sklearn.preprocessing import StandardScaler  # noqa: PLC0415  (an extra)
-
     if (why := why_not_linear(classifier, data.x)) is not None:
         raise ValueError(f"`method='linear'` is not possible: {why}. Fine-tune it.")
     y, weights = data.y, data.sample_weight
@@ -163,31 +161,30 @@ def solve_head(
             "texts, leave the class out, or pass `method='finetune'`."
         )
     vectors = read_vectors(classifier, data.x, batch_size)[kept]
-    first, mean = np.split(vectors, 2, axis=-1)
     pooler, candidates = classifier.backbone.pooler, {}
     if not (pooler.quantization_mode or pooler.lora_enabled):
-        candidates["mean of the tokens"] = mean
+        candidates["mean of the tokens"] = _pooler_inputs(vectors)["normalized_mean"]
     if not (candidates and _scales_mean(classifier.backbone)):
-        candidates["pooled output"] = pool(classifier, first, mean)
-    found: dict[str, tuple[Any, Solution]] = {}
+        candidates["pooled output"] = pool(classifier, vectors)
+    found: dict[str, tuple[_Scaled, Solution]] = {}
     for name, vectors in candidates.items():
         if not np.isfinite(vectors).all():
             raise ValueError(
                 "The vectors of the texts are NaN: the model has diverged in training, "
                 "or was loaded from weights that had. Load another preset."
             )
-        scaler = StandardScaler().fit(vectors)
-        given = scaler.transform(vectors), y, weights, strength
-        found[name] = scaler, _cached_solution(classifier, *given)
+        scaled = _scale(vectors)
+        solution = _cached_solution(classifier, scaled.x, y, weights, strength)
+        found[name] = scaled, solution
     # The first one, unless another one is better by more than chance.
     name = next(iter(found))
     limit = found[name][1].scores[0]
     for other, (_, solution) in found.items():
         if solution.scores[0] + solution.scores[1] < limit:
             name = other
-    scaler, solution = found[name]
-    _write(classifier, scaler, solution, replaces=name == "mean of the tokens")
-    outputs = scaler.transform(candidates[name]) @ solution.kernel + solution.bias
+    scaled, solution = found[name]
+    _write(classifier, scaled, solution, replaces=name == "mean of the tokens")
+    outputs = scaled.x @ solution.kernel + solution.bias
     results = _results(classifier, y, outputs.astype("float32"))
     metric = list(results)[-1]
     return results | {
@@ -196,20 +193,40 @@ def solve_head(
     }
 
 
+class _Scaled(NamedTuple):
+    """Vectors less their mean, divided by one deviation for all dimensions."""
+
+    x: FloatArray
+    mean: FloatArray
+    deviation: float
+
+
+def _scale(vectors: FloatArray) -> _Scaled:
+    # Equal texts have a deviation of 0.
+    wide = vectors.astype("float64")
+    mean, deviation = wide.mean(0), math.sqrt(wide.var(0).mean()) or 1.0
+    return _Scaled(((wide - mean) / deviation).astype("float32"), mean, deviation)
+
+
 def _scales_mean(backbone: AlbertBackbone) -> bool:
     """Return whether the pooler only scales the mean of the tokens."""
     kernel = ops.convert_to_numpy(backbone.pooler.kernel)
-    reads = backbone.pooler_input, backbone.pooler_activation
     is_diagonal = np.array_equal(kernel, np.diag(kernel.diagonal()))
-    return reads == ("mean", "linear") and is_diagonal
+    is_linear = backbone.pooler_activation == "linear"
+    return backbone.pooler_input != "cls" and is_linear and is_diagonal
 
 
-def pool(
-    classifier: "AlbertClassifier", first: FloatArray, mean: FloatArray
-) -> FloatArray:
-    """Return the `pooled_output` for the vectors that a pooler may read."""
+def _pooler_inputs(vectors: FloatArray) -> dict[str, Any]:
+    """Return what a pooler may read, by `pooler_input`."""
+    first, mean = np.split(vectors, 2, axis=-1)
+    normalized = ops.convert_to_numpy(ops.normalize(ops.convert_to_tensor(mean)))
+    return {"cls": first, "mean": mean, "normalized_mean": normalized}
+
+
+def pool(classifier: "AlbertClassifier", vectors: FloatArray) -> FloatArray:
+    """Return the `pooled_output` for the result of `read_vectors`."""
     backbone = classifier.backbone
-    reads = mean if backbone.pooler_input == "mean" else first
+    reads = _pooler_inputs(vectors)[backbone.pooler_input]
     pooled = backbone.pooler(ops.convert_to_tensor(reads))
     return np.asarray(ops.convert_to_numpy(ops.stop_gradient(pooled)), np.float32)
 
@@ -318,7 +335,7 @@ def _cross_validate(
         scale = 1.0
         if len(strengths) > 1:
             scale = find_temperature(outputs, y, weights, prior=1 / len(y))
-        losses = cross_entropies(outputs / scale, y) + math.log(scale) ** 2 / 2 / len(y)
+        losses = cross_entropies(outputs / scale, y)
         right = outputs.argmax(-1) == y
         found.append(_Found(model, strength, scale, losses, right))
     best = min(found, key=lambda each: float(np.average(each.losses, weights=weights)))
@@ -327,15 +344,15 @@ def _cross_validate(
 
 
 def _write(
-    classifier: "AlbertClassifier", scaler: Any, solution: Solution, replaces: bool
+    classifier: "AlbertClassifier", scaled: _Scaled, solution: Solution, replaces: bool
 ) -> None:
     """Write a solution into the head, and the vectors that it reads into the pooler."""
     kernel, bias = solution.kernel, solution.bias
     if replaces:
-        classifier.backbone.standardize_mean(scaler.mean_, scaler.scale_)
+        classifier.backbone.standardize_mean(scaled.mean, scaled.deviation)
     else:
-        kernel = kernel / scaler.scale_[:, None]
-        bias = bias - scaler.mean_ @ kernel
+        kernel = kernel / scaled.deviation
+        bias = bias - scaled.mean @ kernel
     classifier.output_dense.kernel.assign(kernel)
     classifier.output_dense.bias.assign(bias)
     # They may have been compiled with another pooler.
