@@ -76,16 +76,18 @@ def joined_accuracy(classifier, train, held_out):
     from scipy.sparse import csr_matrix, hstack
     from sklearn.linear_model import LogisticRegression
     from sklearn.model_selection import GridSearchCV
-    from sklearn.preprocessing import StandardScaler
+    from sklearn.preprocessing import normalize
 
     from keras_albert.tasks.classification.linear import read_vectors
 
     # Of the tokens, side by side with those of [CLS].
     means = [
-        np.split(read_vectors(classifier, x), 2, 1)[1] for x, _ in (train, held_out)
+        normalize(np.split(read_vectors(classifier, x), 2, 1)[1])
+        for x, _ in (train, held_out)
     ]
-    scaler, words = StandardScaler().fit(means[0]), bag_of_words(train[0])
-    dense = [csr_matrix(scaler.transform(rows)) for rows in means]
+    center, words = means[0].mean(0), bag_of_words(train[0])
+    deviation = means[0].var(0).mean() ** 0.5
+    dense = [csr_matrix((rows - center) / deviation) for rows in means]
     sparse = [words(x) * means[0].shape[1] ** 0.5 for x, _ in (train, held_out)]
     found = []
     for scale in SCALES:
