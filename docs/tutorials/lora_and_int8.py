@@ -138,7 +138,7 @@ that can be trained, and usually the least accurate. The input of the head is
 `pooled_output`, and how well it represents the subject of a text depends on the
 pretraining: the pooler of the released ALBERT models was trained to predict the order
 of sentences. Another feature of a frozen encoder is the mean of all tokens, which
-`fit(method="linear")` may choose ([a tutorial](hundred_labels.py)).
+`fit(method="linear")` reads ([a tutorial](hundred_labels.py)).
 """
 
 
