@@ -7,8 +7,9 @@ Both end with `fit(method="linear")` on the same labels. Before it, the contrast
 trains the encoder on pairs of the labelled texts: half of one class, with the
 similarity 1, half of two classes, with 0 ([Tunstall et al.,
 2022](https://arxiv.org/abs/2209.11055)), in `--steps` batches, or all pairs once with
-the rarer kind repeated, as in SetFit. Data: the quickstart's messages, SST-2, and the
-questions on the six articles of SQUAD with most questions, whose class is the article.
+the rarer kind repeated, as in SetFit. Data: the quickstart's messages; SST-2; the
+questions on the six articles of SQUAD with most questions, whose class is the article;
+and the tutorials' reviews and messages about transfers.
 Prints the accuracy on `--rows` held-out texts for each seed, which draws the labels and
 the pairs, and a table of means and standard deviations. With `--setfit
 path/to/all-MiniLM-L6-v2`, the other side is SetFit itself, by its defaults, from a
@@ -19,6 +20,7 @@ import argparse
 import json
 import tempfile
 import time
+from itertools import chain
 from pathlib import Path
 
 import keras
@@ -47,6 +49,18 @@ def data_sets(arguments, rows):
     if arguments.squad is not None:
         found = questions(arguments.squad)
         yield "SQuAD's articles", *([c[part] for c in found] for part in halves(rows))
+
+
+def example_sets(rows):
+    """Yield the parts of Banking77 and of the reviews that the tutorials use."""
+    for name, file, column in (
+        ("transfer messages", "transfer_messages", "text"),
+        ("reviews", "reviews", "sentence"),
+    ):
+        columns = read(MESSAGES.with_name(f"{file}.tsv"), column, "label")
+        order = np.random.default_rng(0).permutation(len(columns[0])).tolist()
+        found = [[column[row] for row in order] for column in columns]
+        yield name, *([c[part] for c in found] for part in halves(min(rows, 300)))
 
 
 def questions(path: Path) -> tuple[list[str], list[str]]:
@@ -175,14 +189,17 @@ def main() -> None:
     arguments = parser.parse_args()
     other = "contrastive, linear" if arguments.setfit is None else "SetFit"
     table = Table("data", "labels a class", "linear", other, "better")
-    for name, train, held_out in data_sets(arguments, arguments.rows):
+    rows = arguments.rows
+    for name, train, held_out in chain(data_sets(arguments, rows), example_sets(rows)):
         if arguments.only not in (None, name):
             continue
         for count in arguments.counts:
             found = []
             for seed in range(arguments.first_seed, arguments.seeds):
-                rows = draw(train[1], count, seed)
-                few = [[column[row] for row in rows] for column in train]
+                few = [
+                    [column[row] for row in draw(train[1], count, seed)]
+                    for column in train
+                ]
                 started = time.perf_counter()
                 found.append(compare(arguments, few, held_out, seed))
                 shown = ", ".join(f"{k} {v:.4f}" for k, v in found[-1].items())

@@ -88,7 +88,28 @@ class AlbertLayer(keras.layers.Layer):
 
 def albert_initializer(seed: int | None = None) -> keras.initializers.Initializer:
     """Return a new truncated normal of deviation 0.02; a shared one repeats itself."""
-    return keras.initializers.TruncatedNormal(stddev=0.02, seed=seed)
+    return TruncatedNormal(stddev=0.02, seed=seed)
+
+
+@keras.saving.register_keras_serializable(package="keras_albert")
+class TruncatedNormal(keras.initializers.TruncatedNormal):
+    """Keras' initializer, whose values NumPy draws on JAX."""
+
+    # For each shape, XLA would compile a program, most of the time of loading a preset.
+    # A distribution draws each device's part there.
+    def __call__(self, shape: Any, dtype: Any = None) -> Tensor:
+        """Return initial values of a shape."""
+        if (
+            keras.backend.backend() != "jax"
+            or keras.distribution.distribution() is not None
+        ):
+            return super().__call__(shape, dtype)
+        random = np.random.default_rng(self.seed)
+        values = random.standard_normal(shape, np.float32)
+        while (far := np.abs(values) > 2).any():
+            values[far] = random.standard_normal(far.sum(), np.float32)
+        scaled = values * np.float32(self.stddev) + np.float32(self.mean)
+        return keras.ops.convert_to_tensor(scaled, dtype)
 
 
 def derive_seeds(seed: int | None, count: int) -> Iterator[int | None]:
