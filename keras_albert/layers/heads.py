@@ -463,10 +463,11 @@ MASKED_LOGIT = -1e30
 def span_mask(segment_ids: Tensor, padding_mask: Tensor) -> Tensor:
     """Mark the positions of the context, and `[CLS]`, which means "no answer"."""
     # The last token of a row is its second [SEP], followed by padding or nothing.
-    place = ops.cumsum(ops.cast(padding_mask, "int32"), axis=1)
+    tokens = ops.cast(padding_mask, "int32")
+    place = ops.cumsum(tokens, axis=1)
     in_context = ops.equal(segment_ids, 1) & (place < place[:, -1:])
-    ones = ops.ones_like(segment_ids)
-    return in_context | ops.equal(ops.cumsum(ones, axis=1), 1)
+    # Equal at the first token alone.
+    return in_context | ops.equal(place, tokens)
 
 
 def mask_logits(logits: Tensor, mask: Tensor) -> Tensor:

@@ -64,16 +64,17 @@ def span_candidates(
             # The starts that the model followed, in its order.
             order = np.argsort(-outputs["start_logits"][part], axis=1, kind="stable")
             starts = order[:, : end_scores.shape[1]]
-            bands = _bands(end_scores[:, : starts.shape[1]], max_answer_length)
-            bands = np.take_along_axis(bands, starts[..., None, None], axis=2)[:, :, 0]
+            end_scores = end_scores[:, : starts.shape[1]]
+            bands = _bands(end_scores, starts, max_answer_length)
             bands = _keep_largest(bands, end_n_top)
             masked = np.take_along_axis(masked, starts, axis=1)
             null = outputs["answerability"][part, 0].astype(np.float64)
         else:
             starts = np.arange(length)[None]
-            bands = _bands(end_scores, max_answer_length)
+            bands = _bands(end_scores[:, None], starts, max_answer_length)
             null = start_scores[:, 0] + end_scores[:, 0]
-        found.append((rows, *_largest(masked[..., None] + bands, starts, n_best), null))
+        bands += masked[..., None]
+        found.append((rows, *_largest(bands, starts, n_best), null))
     return _collect(windows, found, is_conditional)
 
 
@@ -83,12 +84,14 @@ def _log_softmax(logits: FloatArray) -> npt.NDArray[Any]:
     return np.asarray(shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True)))
 
 
-def _bands(end_scores: npt.NDArray[Any], width: int) -> npt.NDArray[Any]:
-    """Return the scores of the ends from each position on, `(..., length, width)`."""
+def _bands(
+    end_scores: npt.NDArray[Any], starts: Int64Array, width: int
+) -> npt.NDArray[Any]:
+    """Return the scores of the ends from each start on, `(windows, starts, width)`."""
     *shape, length = end_scores.shape
     padded = np.full((*shape, length + width - 1), -np.inf)
     padded[..., :length] = end_scores
-    return np.lib.stride_tricks.sliding_window_view(padded, width, axis=-1)
+    return np.take_along_axis(padded, starts[..., None] + np.arange(width), axis=-1)
 
 
 def _keep_largest(scores: npt.NDArray[Any], count: int) -> npt.NDArray[Any]:
