@@ -138,7 +138,9 @@ def _collect(windows: SpanWindows, found: list[Any], is_logit: bool) -> SpanCand
         best = [scores[place].max(initial=-np.inf) for place in places]
         null_scores, probabilities = least - best, np.exp(least)
     return SpanCandidates(
-        *([values[place] for place in places] for values in (starts, ends, scores)),
+        [starts[place] for place in places],
+        [ends[place] for place in places],
+        [scores[place] for place in places],
         null_scores,
         probabilities,
     )
