@@ -20,7 +20,7 @@ from keras_albert.layers.base_layer import (
 )
 from keras_albert.layers.factorized_embedding import FactorizedEmbedding
 from keras_albert.layers.heads import PoolerInput
-from keras_albert.layers.run_layers import call_layer, is_bare
+from keras_albert.layers.run_layers import call_layer, has_plain_weights, is_bare
 from keras_albert.layers.shared_transformer_encoder import SharedTransformerEncoder
 from keras_albert.presets.checkpoint import Checkpoint
 from keras_albert.presets.checkpoint_exports import CheckpointExports
@@ -475,12 +475,19 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
         num_layers: int | None = None,
     ) -> dict[str, Tensor]:
         """Run the layers, for the functional model or instead of it."""
-        x, given = self._embed(inputs, training)
-        x, first = call_layer(
-            self.encoder, x, return_cls=True, num_layers=num_layers, **given
-        )
+        x, first = self._encode(inputs, training, num_layers)
         pooled = call_layer(self.pooler_reads, x, first, inputs["padding_mask"])
         return {"sequence_output": x, "pooled_output": call_layer(self.pooler, pooled)}
+
+    def _encode(
+        self, inputs: ModelInputs, training: bool | None, num_layers: int | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Return the last hidden state, and that of each text's first token."""
+        x, given = self._embed(inputs, training)
+        states: tuple[Tensor, Tensor] = call_layer(
+            self.encoder, x, return_cls=True, num_layers=num_layers, **given
+        )
+        return states
 
     def _embed(
         self, inputs: ModelInputs, training: bool | None
@@ -616,6 +623,18 @@ def select_inputs(model: Any, inputs: Any) -> Any:
 def backbone_inputs(backbone: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
     """Return the inputs of a task that its backbone reads: it depends on no others."""
     return {**select_inputs(backbone, inputs), **packing_inputs(inputs)}
+
+
+def run_encoder(
+    backbone: Any, inputs: Mapping[str, Any], training: bool | None = None
+) -> Tensor:
+    """Return `sequence_output`; what a compiler leaves out, PyTorch does not run."""
+    is_own = type(backbone).call is AlbertBackbone.call
+    if is_own and is_bare(inputs) and has_plain_weights(backbone):
+        found: Tensor = backbone._encode(inputs, training, backbone.num_layers)[0]
+        return found
+    outputs = call_layer(backbone, inputs, training=training)
+    return outputs["sequence_output"]
 
 
 def _is_selected(layer: keras.layers.Layer, filters: Any) -> bool:

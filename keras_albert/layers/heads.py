@@ -468,15 +468,12 @@ MASKED_LOGIT = -1e30
 
 def span_mask(segment_ids: Tensor, padding_mask: Tensor) -> Tensor:
     """Mark the positions of the context, and `[CLS]`, which means "no answer"."""
-    # The last token of a row is its second [SEP], followed by padding or nothing. A
-    # mask that is shifted by one has a length for which PyTorch traces no program.
+    # The last token of a row is its second [SEP], followed by padding or nothing.
     tokens = ops.cast(padding_mask, "int32")
-    total = ops.sum(tokens, axis=1, keepdims=True)
-    is_followed = ops.less(ops.cumsum(tokens, axis=1), total)
-    in_context = ops.logical_and(ops.equal(segment_ids, 1), is_followed)
-    ones = ops.ones_like(segment_ids)
-    is_first = ops.equal(ops.cumsum(ones, axis=1), 1)
-    return ops.logical_or(in_context, is_first)
+    place = ops.cumsum(tokens, axis=1)
+    in_context = ops.equal(segment_ids, 1) & (place < place[:, -1:])
+    # Equal at the first token alone.
+    return in_context | ops.equal(place, tokens)
 
 
 def mask_logits(logits: Tensor, mask: Tensor) -> Tensor:

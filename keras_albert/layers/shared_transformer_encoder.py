@@ -403,12 +403,11 @@ class SharedTransformerEncoder(AlbertLayer):
         ]
 
         def step(layer: Any, x: Tensor) -> Tensor:
-            multiply = run_layers.bare_product(x)
             for inner, block in enumerate(self.group_blocks(group)):
                 run = self.run_number(layer, inner, group, num_layers)
                 weights = bare[inner] | {key: v[run] for key, v in added[inner].items()}
                 matrices = {key: (a[run], b[run]) for key, (a, b) in factors.items()}
-                x = run_bare(block, x, weights, multiply, mask, matrices)
+                x = run_bare(block, x, weights, mask, matrices)
             return x
 
         if mask is not None:

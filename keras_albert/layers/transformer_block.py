@@ -1,7 +1,7 @@
 """One post-layer-norm transformer block."""
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import keras
@@ -14,7 +14,6 @@ from keras_albert.layers.base_layer import (
     StepSeed,
     albert_initializer,
     derive_seeds,
-    gelu_approximate,
     get_activation,
 )
 from keras_albert.types import Activation, DType, Tensor
@@ -240,7 +239,6 @@ def run_bare(
     block: TransformerBlock,
     inputs: Any,
     weights: Mapping[tuple[str, str], Any],
-    multiply: Callable[[Tensor, Tensor, Tensor | None], Any],
     attention_mask: Tensor | None,
     adapters: Mapping[str, tuple[Any, ...]],
 ) -> Tensor:
@@ -254,11 +252,15 @@ def run_bare(
     head_dim = inputs.shape[-1] // block.num_heads
     shape = (*inputs.shape[:2], block.num_heads, head_dim)
 
-    def dense(name: str, x: Any) -> Any:
-        output = multiply(x, weights[name, "kernel"].t(), weights[name, "bias"])
-        for matrix in (factors := adapters.get(name, ())):
-            x = multiply(x, matrix.t(), None)
-        return output + x if factors else output
+    def dense(name: str, x: Any, activation: Any = None) -> Any:
+        own = weights[name, "kernel"], weights[name, "bias"]
+        factors = adapters.get(name)
+        if not factors:
+            return run_layers.bare_product(x, *own, activation)
+        output = run_layers.bare_product(x, *own)
+        for matrix in factors:
+            x = run_layers.bare_product(x, matrix, None)
+        return output + x if activation is None else activation(output + x)
 
     def norm(name: str, x: Any) -> Any:
         vectors = weights[name, "gamma"], weights[name, "beta"]
@@ -274,10 +276,6 @@ def run_bare(
     )
     x = dense("attention_output", x.transpose(1, 2).reshape(inputs.shape))
     attended = norm("attention_layer_norm", inputs + x)
-    x = dense("feedforward_intermediate", attended)
-    if block._activate is gelu_approximate:
-        x = functional.gelu(x, approximate="tanh")
-    else:
-        x = block._activate(x)
+    x = dense("feedforward_intermediate", attended, block._activate)
     x = attended + dense("feedforward_output", x)
     return norm("feedforward_layer_norm", x)

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from keras import ops
 
-from keras_albert.backbone import AlbertBackbone, backbone_inputs
+from keras_albert.backbone import AlbertBackbone, backbone_inputs, run_encoder
 from keras_albert.layers.heads import MaskedLMHead
 from keras_albert.layers.run_layers import call_layer
 from keras_albert.tasks.base.heads import output_dense
@@ -214,7 +214,7 @@ class AlbertMaskedLM(MaskedLMTask, keras_hub.models.MaskedLM):
 
     def _run_layers(self, inputs: Any, training: bool | None = None) -> Any:
         ids = backbone_inputs(self.backbone, inputs)
-        x = call_layer(self.backbone, ids, training=training)["sequence_output"]
+        x = run_encoder(self.backbone, ids, training)
         return call_layer(self.masked_lm_head, x, inputs["mask_positions"])
 
     def token_scores(self, outputs: Any) -> Any:

@@ -8,6 +8,7 @@ if keras.config.backend() != "torch":
 import torch
 
 from keras_albert.layers import run_layers as onednn
+from keras_albert.layers.base_layer import get_activation
 from keras_albert.layers.run_layers import run_layer
 
 if not (torch.backends.mkldnn.is_available() and hasattr(torch.ops, "mkldnn")):
@@ -17,6 +18,7 @@ if not (torch.backends.mkldnn.is_available() and hasattr(torch.ops, "mkldnn")):
 @pytest.fixture(autouse=True)
 def _on_amd(monkeypatch):
     monkeypatch.setattr(onednn, "has_slow_blas", lambda: True)
+    monkeypatch.setattr(onednn, "_FEW_PRODUCTS", 1)
 
 
 def random(*shape, grad=True, dtype=torch.float32):
@@ -40,6 +42,20 @@ def test_product_and_gradients_are_those_of_pytorch(shape, has_bias):
         torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=1e-5)
 
 
+@pytest.mark.parametrize("few", [1, 2**30])
+@pytest.mark.parametrize("name", [None, "gelu_approximate", "gelu", "tanh"])
+def test_an_activation_in_the_product(name, few, monkeypatch):
+    monkeypatch.setattr(onednn, "_FEW_PRODUCTS", few)
+    x, kernel, bias = (
+        random(*shape, grad=False) for shape in ((2, 5, 6), (6, 4), (4,))
+    )
+    activation = None if name is None else get_activation(name)
+    expected = x @ kernel + bias
+    expected = expected if name is None else activation(expected)
+    found = onednn.bare_product(x, kernel, bias, activation)
+    torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
+
+
 def test_a_gradient_of_a_gradient():
     x, kernel = random(3, 6), random(6, 4)
 
@@ -59,7 +75,7 @@ def test_not_where_torch_compile_would_fail():
     seen = []
 
     def ask(x):
-        seen.append(onednn.onednn_is_faster(x))
+        seen.append(onednn.onednn_is_faster(x, 3))
         return x + 1
 
     torch.compile(ask, backend="eager")(random(2, 3))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import keras
 import numpy as np
 
-from keras_albert.tasks.base.outputs import to_numpy
+from keras_albert.tasks.base.outputs import map_outputs, to_numpy
 from keras_albert.tasks.distribution.model_state import call_with_values
 from keras_albert.tasks.inputs.batch_sharding import num_parts
 from keras_albert.text.packing import Examples
@@ -47,7 +47,7 @@ class BatchOutputs:
             for name, array in inputs.items()
         }
         function, start = self.current_function(), time.perf_counter()
-        outputs = keras.tree.map_structure(to_numpy, function.run_batch(inputs))
+        outputs = map_outputs(to_numpy, function.run_batch(inputs))
         count, *_, length = inputs["token_ids"].shape
         if count == 1:
             function.programs.add_call(length, time.perf_counter() - start)
@@ -204,7 +204,7 @@ def _make_for_torch(task: "AlbertTask", variables: list[Any]) -> Run:
     predict = task.predict_function
 
     def run(inputs: dict[str, Any]) -> Any:
-        tensors = keras.tree.map_structure(keras.ops.convert_to_tensor, inputs)
+        tensors = map_outputs(keras.ops.convert_to_tensor, inputs)
         return predict([(tensors,)])
 
     return run

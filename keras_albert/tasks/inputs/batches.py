@@ -75,6 +75,8 @@ class LengthBatches(keras.utils.PyDataset):
 
     def restore_order(self, outputs: Any) -> Any:
         """Return predictions in the order of the examples."""
+        if len(self.examples) == 1:
+            return outputs
         order = np.concatenate(self.plan)
 
         def restore(array: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -6,6 +6,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -48,33 +49,33 @@ def span_candidates(
     end_n_top: int,
 ) -> SpanCandidates:
     """Search for answers, a start in the window with the most context around it."""
-    start_scores = _log_softmax(outputs["start_logits"])
-    max_answer_length = min(max_answer_length, start_scores.shape[1])
+    length = outputs["start_logits"].shape[1]
+    max_answer_length = min(max_answer_length, length)
     is_conditional = "answerability" in outputs
     found = []
     for begin in range(0, len(windows), _WINDOWS_AT_ONCE):
         part = slice(begin, begin + _WINDOWS_AT_ONCE)
         rows = np.arange(len(windows))[part]
-        owned = windows.owned_positions(rows, start_scores.shape[1])
-        masked = np.where(owned, start_scores[part], -np.inf)
+        start_scores = _log_softmax(outputs["start_logits"][part])
+        owned = windows.owned_positions(rows, length)
+        masked = np.where(owned, start_scores, -np.inf)
         end_scores = _log_softmax(outputs["end_logits"][part])
         if is_conditional:
             # The starts that the model followed, in its order.
             order = np.argsort(-outputs["start_logits"][part], axis=1, kind="stable")
             starts = order[:, : end_scores.shape[1]]
-            bands = _bands(end_scores[:, : starts.shape[1]], max_answer_length)
-            bands = np.take_along_axis(bands, starts[..., None, None], axis=2)[:, :, 0]
+            end_scores = end_scores[:, : starts.shape[1]]
+            bands = _bands(end_scores, starts, max_answer_length)
             bands = _keep_largest(bands, end_n_top)
+            masked = np.take_along_axis(masked, starts, axis=1)
+            null = outputs["answerability"][part, 0].astype(np.float64)
         else:
-            starts = np.broadcast_to(np.arange(masked.shape[1]), masked.shape)
-            bands = _bands(end_scores, max_answer_length)
-        scores = np.take_along_axis(masked, starts, axis=1)[..., None] + bands
-        found.append((rows, *_largest(scores, starts, n_best)))
-    if is_conditional:
-        null = outputs["answerability"][:, 0].astype(np.float64)
-    else:
-        null = start_scores[:, 0] + _log_softmax(outputs["end_logits"])[:, 0]
-    return _collect(windows, found, null, is_conditional)
+            starts = np.arange(length)[None]
+            bands = _bands(end_scores[:, None], starts, max_answer_length)
+            null = start_scores[:, 0] + end_scores[:, 0]
+        bands += masked[..., None]
+        found.append((rows, *_largest(bands, starts, n_best), null))
+    return _collect(windows, found, is_conditional)
 
 
 def _log_softmax(logits: FloatArray) -> npt.NDArray[Any]:
@@ -83,11 +84,14 @@ def _log_softmax(logits: FloatArray) -> npt.NDArray[Any]:
     return np.asarray(shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True)))
 
 
-def _bands(end_scores: npt.NDArray[Any], width: int) -> npt.NDArray[Any]:
-    """Return the scores of the ends from each position on, `(..., length, width)`."""
-    padding = [(0, 0)] * (end_scores.ndim - 1) + [(0, width - 1)]
-    padded = np.pad(end_scores, padding, constant_values=-np.inf)
-    return np.lib.stride_tricks.sliding_window_view(padded, width, axis=-1)
+def _bands(
+    end_scores: npt.NDArray[Any], starts: Int64Array, width: int
+) -> npt.NDArray[Any]:
+    """Return the scores of the ends from each start on, `(windows, starts, width)`."""
+    *shape, length = end_scores.shape
+    padded = np.full((*shape, length + width - 1), -np.inf)
+    padded[..., :length] = end_scores
+    return np.take_along_axis(padded, starts[..., None] + np.arange(width), axis=-1)
 
 
 def _keep_largest(scores: npt.NDArray[Any], count: int) -> npt.NDArray[Any]:
@@ -108,13 +112,11 @@ def _largest(
     return first, first + best % width, np.take_along_axis(flat, best, axis=1)
 
 
-def _collect(
-    windows: SpanWindows, found: list[Any], null: npt.NDArray[Any], is_logit: bool
-) -> SpanCandidates:
+def _collect(windows: SpanWindows, found: list[Any], is_logit: bool) -> SpanCandidates:
     """Join the candidates of the windows of each question."""
     count = len(windows.contexts.lengths)
     parts = zip(*found, strict=True)
-    rows, first, last, scores = (np.concatenate(part) for part in parts)
+    rows, first, last, scores, null = (np.concatenate(part) for part in parts)
     shift = (windows.begins - windows.offsets)[rows, None]
     questions = np.repeat(windows.questions[rows], first.shape[1])
     scores = scores.ravel()
@@ -126,19 +128,19 @@ def _collect(
     # The piece of a blank, or of half a character, is no text.
     kept = np.flatnonzero(ends > starts)
     order = kept[np.lexsort((-scores[kept], questions[kept]))]
-    cuts = np.searchsorted(questions[order], np.arange(1, count))
+    cuts = np.searchsorted(questions[order], np.arange(count + 1))
+    places = [order[begin:end] for begin, end in pairwise(cuts)]
     least = np.full(count, np.inf)
     np.minimum.at(least, windows.questions, null)
-    by_question = np.split(scores[order], cuts)
     if is_logit:
         null_scores, probabilities = least, 1 / (1 + np.exp(-least))
     else:
-        best = np.array([part.max(initial=-np.inf) for part in by_question])
+        best = [scores[place].max(initial=-np.inf) for place in places]
         null_scores, probabilities = least - best, np.exp(least)
     return SpanCandidates(
-        np.split(starts[order], cuts),
-        np.split(ends[order], cuts),
-        by_question,
+        [starts[place] for place in places],
+        [ends[place] for place in places],
+        [scores[place] for place in places],
         null_scores,
         probabilities,
     )

@@ -8,7 +8,7 @@ import keras_hub
 import numpy as np
 import numpy.typing as npt
 
-from keras_albert.backbone import AlbertBackbone, backbone_inputs
+from keras_albert.backbone import AlbertBackbone, backbone_inputs, run_encoder
 from keras_albert.layers import heads
 from keras_albert.layers.run_layers import call_layer
 from keras_albert.tasks.base.heads import output_dense
@@ -136,16 +136,14 @@ class AlbertQuestionAnswerer(AlbertTask, keras_hub.models.Task):
 
     def _run_layers(self, inputs: Any, training: bool | None = None) -> Any:
         ids = backbone_inputs(self.backbone, inputs)
-        tokens = call_layer(self.backbone, ids, training=training)["sequence_output"]
+        tokens = run_encoder(self.backbone, ids, training)
         masks = inputs["segment_ids"], inputs["padding_mask"]
         if self.head == "conditional":
             starts = inputs["start_positions"]
             return call_layer(self.span_head, tokens, *masks, starts, training=training)
-        logits, mask = call_layer(self.span_logits, tokens), heads.span_mask(*masks)
-        return {
-            "start_logits": heads.mask_logits(logits[..., 0], mask),
-            "end_logits": heads.mask_logits(logits[..., 1], mask),
-        }
+        mask = heads.span_mask(*masks)[..., None]
+        logits = heads.mask_logits(call_layer(self.span_logits, tokens), mask)
+        return {"start_logits": logits[..., 0], "end_logits": logits[..., 1]}
 
     def compile(
         self, optimizer: Any = "auto", loss: Any = "auto", **kwargs: Any

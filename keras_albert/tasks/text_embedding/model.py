@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from keras import ops
 
-from keras_albert.backbone import AlbertBackbone, select_inputs
+from keras_albert.backbone import AlbertBackbone, run_encoder, select_inputs
 from keras_albert.layers.attention import packing_inputs
 from keras_albert.layers.heads import MaskedPooling
 from keras_albert.layers.run_layers import call_layer
@@ -172,7 +172,7 @@ class AlbertTextEmbedder(DocumentOutputs, AlbertTask, keras_hub.models.TextEmbed
         self._read_probabilities()
 
     def _run_layers(self, inputs: Any, training: bool | None = None) -> Any:
-        x = call_layer(self.backbone, inputs, training=training)["sequence_output"]
+        x = run_encoder(self.backbone, inputs, training)
         is_weighted = self.inverse_frequency is not None
         ids = inputs["token_ids"] if is_weighted else None
         x = call_layer(self.pooling, x, inputs["padding_mask"], ids)

@@ -9,7 +9,7 @@ import keras_hub
 import numpy as np
 import numpy.typing as npt
 
-from keras_albert.backbone import AlbertBackbone
+from keras_albert.backbone import AlbertBackbone, run_encoder
 from keras_albert.layers.run_layers import call_layer
 from keras_albert.tasks.base import heads
 from keras_albert.tasks.base.outputs import softmax
@@ -107,7 +107,7 @@ class AlbertTokenClassifier(heads.NamedClasses, AlbertTask, keras_hub.models.Tas
         self.dropout = dropout
 
     def _run_layers(self, inputs: Any, training: bool | None = None) -> Any:
-        x = call_layer(self.backbone, inputs, training=training)["sequence_output"]
+        x = run_encoder(self.backbone, inputs, training)
         x = call_layer(self.output_dropout, x, training=training)
         return call_layer(self.output_dense, x)
 

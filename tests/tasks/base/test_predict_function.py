@@ -9,7 +9,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_albert import AlbertClassifier
+from keras_albert import AlbertBackbone, AlbertClassifier, AlbertTextEmbedder
 from keras_albert.tasks.base.outputs import mask_outputs
 from keras_albert.tasks.base.predict_function import OneTextPrograms
 from keras_albert.tasks.inputs.model_input import preprocess_batch
@@ -85,6 +85,22 @@ def test_pytorchs_functions_equal_kerass(make_classifier):
             found[-1], keras.ops.convert_to_numpy(expected), atol=1e-6
         )
     assert len({array.tobytes() for array in found}) == 4
+
+
+def test_a_backbone_of_a_users_own_class_is_called():
+    class Doubled(AlbertBackbone):
+        def call(self, *args, **kwargs):
+            outputs = super().call(*args, **kwargs)
+            return outputs | {"sequence_output": 2 * outputs["sequence_output"]}
+
+    backbone = small_backbone()
+    own = Doubled.from_config(backbone.get_config())
+    ids = {name: np.ones((1, 3), "int32") for name in backbone.input}
+    outputs = [
+        AlbertTextEmbedder(each, normalize=False).predict(ids, verbose=0)
+        for each in (backbone, own)
+    ]
+    np.testing.assert_allclose(outputs[1], 2 * outputs[0], atol=1e-6)
 
 
 @pytest.mark.skipif(BACKEND == "torch", reason="PyTorch traces nothing")
