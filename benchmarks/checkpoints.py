@@ -4,9 +4,10 @@
     python benchmarks/checkpoints.py --size base
 
 Writes what a run of pretraining keeps, which is the weights and both moments of Lamb,
-several times into one directory, and prints the median of seconds to write and to read,
-and the bytes. Then a process that writes without pause is killed, again and again, and
-the newest checkpoint is read: printed is how often one could be.
+several times into one directory, and prints the bytes, and the median, the least and
+the most of the seconds to write and to read. Then a process that writes without pause
+is killed, again and again, and the newest checkpoint is read: printed is how often one
+could be.
 """
 
 import argparse
@@ -16,11 +17,14 @@ import shutil
 import signal
 import tempfile
 import time
+from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-NAMES = ("ours", "orbax", "torch.distributed.checkpoint")
+CALLBACK = "keras.callbacks.OrbaxCheckpoint"
+NAMES = ("ours", "orbax", CALLBACK, "torch.distributed.checkpoint")
 
 
 def values(size: str) -> list[np.ndarray]:
@@ -49,6 +53,10 @@ def write(name: str, folder: Path, step: int, arrays: list[np.ndarray]) -> None:
         )
         with ocp.CheckpointManager(folder, options=options) as manager:
             manager.save(step, args=ocp.args.StandardSave(_named(arrays)))
+    elif name == CALLBACK:
+        callback = _callback(folder, arrays)
+        callback.on_epoch_end(step)
+        callback.on_train_end()
     else:
         import torch
         import torch.distributed.checkpoint as dcp
@@ -75,6 +83,12 @@ def read(name: str, folder: Path, arrays: list[np.ndarray]) -> list[np.ndarray]:
             args = ocp.args.StandardRestore(_named(arrays))
             found = manager.restore(manager.latest_step(), args=args)
         return [np.asarray(found[key]) for key in sorted(found)]
+    if name == CALLBACK:
+        callback = _callback(folder, arrays)
+        found = callback.checkpointer.load_checkpointables()["pytree"]
+        callback.model.set_weights([0 * array for array in arrays])
+        callback.model.set_state_tree(found)
+        return [np.asarray(each) for each in callback.model.get_weights()]
     import torch
     import torch.distributed.checkpoint as dcp
 
@@ -82,6 +96,28 @@ def read(name: str, folder: Path, arrays: list[np.ndarray]) -> list[np.ndarray]:
     tensors = {k: torch.zeros(x.shape) for k, x in _named(arrays).items()}
     dcp.load(tensors, checkpoint_id=newest, no_dist=True)
     return [tensors[key].numpy() for key in sorted(tensors)]
+
+
+@lru_cache(maxsize=1)
+def _model(shapes: tuple[tuple[int, ...], ...]) -> Any:
+    import keras
+
+    model = keras.Model()
+    for number, shape in enumerate(shapes):
+        model.add_weight(name=f"v{number}", shape=shape)
+    model.built = True
+    model.compile("sgd")
+    return model
+
+
+def _callback(folder: Path, arrays: list[np.ndarray]) -> Any:
+    """The callback of a model with these values as weights."""
+    import keras
+
+    callback = keras.callbacks.OrbaxCheckpoint(folder, save_on_background=False)
+    callback.set_model(_model(tuple(array.shape for array in arrays)))
+    callback.model.set_weights(arrays)
+    return callback
 
 
 def _named(arrays: list[np.ndarray]) -> dict[str, np.ndarray]:
@@ -133,7 +169,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--size", default="base")
-    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--repeats", type=int, default=9)
     parser.add_argument("--kills", type=int, default=5)
     arguments = parser.parse_args()
     arrays = values(arguments.size)
@@ -152,9 +188,12 @@ def main() -> None:
                 np.testing.assert_array_equal(array, other)
             files = [path for path in folder.rglob("*") if path.is_file()]
             size = sum(path.stat().st_size for path in files)
-        written, taken = np.median(seconds, axis=0)
+        written, taken = (
+            f"{np.median(each):.2f} s ({min(each):.2f} to {max(each):.2f})"
+            for each in zip(*seconds, strict=True)
+        )
         print(
-            f"{name}: {written:.2f} s to write, {taken:.2f} s to read, "
+            f"{name}: {written} to write, {taken} to read, "
             f"{size / 1e6:.0f} MB in {len(files)} files"
         )
         good = survives(name, arrays, arguments.kills)

@@ -21,6 +21,10 @@ _STORES = (
     *("abfs", "abfss", "az", "gcs", "gs", "hdfs"),
     *("memory", "oci", "oss", "s3", "s3a"),
 )
+# Libraries ask a silent store again for minutes, and wait for one that stops to read.
+_SECONDS_TO_LIST, _SECONDS_TO_COPY = 60, 600
+_LEAST_BYTES_PER_SECOND = 50_000
+
 # Who finds one of these finds the rest, so they are uploaded last, in this order.
 _LAST = (
     *("*.json", "metadata.json", "saved_model.pb"),
@@ -102,7 +106,9 @@ def download(address: str, target: Path, files: dict[str, Any]) -> None:
             path.parent.mkdir(parents=True, exist_ok=True)
         size = sum(described["size"] for described in files.values())
         with _progress(f"reading {address}", size) as shown:
-            store.get(list(paths), list(map(str, paths.values())), callback=shown)
+            here = list(map(str, paths.values()))
+            seconds = _seconds_for(size)
+            _within(seconds, store, "get", list(paths), here, callback=shown)
     for name, described in files.items():
         size = (target / name).stat().st_size
         if size != described["size"]:
@@ -118,7 +124,7 @@ def list_files(path: _Path) -> dict[str, dict[str, Any]]:
     address = str(address_of(path))
     with _explained(address, "read"):
         store, root = _open(address)
-        found = store.find(root, detail=True)
+        found = _within(_SECONDS_TO_LIST, store, "find", root, detail=True)
     # Some stores have an empty object for a folder.
     files = {
         name.removeprefix(root).removeprefix("/"): described
@@ -176,13 +182,14 @@ def upload(source: Path, path: _Path, keep: bool = False) -> None:
                 here = [str(source / name) for name in part]
                 there = [root if name == "." else f"{root}/{name}" for name in part]
                 begun += there
-                store.put(here, there, callback=shown)
+                _within(_seconds_for(size), store, "put", here, there, callback=shown)
         except BaseException:
             # Of a single file, the former one is still there.
             if not keep and not source.is_file():
                 with suppress(Exception):
                     # By few calls, of which each may take seconds.
-                    store.rm(sorted({*begun} & {*store.find(root)}))
+                    found = _within(_SECONDS_TO_LIST, store, "find", root)
+                    store.rm(sorted({*begun} & {*found}))
             raise
 
 
@@ -211,7 +218,7 @@ def remove(address: str) -> None:
     if list_files(address):
         with _explained(address, "removed"):
             store, root = _open(address)
-            store.rm(root, recursive=True)
+            _within(_seconds_for(0), store, "rm", root, recursive=True)
 
 
 def _turn(name: str) -> int:
@@ -225,6 +232,24 @@ def _open(address: str) -> tuple[Any, str]:
     # Another process may have written in the meantime.
     store.invalidate_cache()
     return store, root.rstrip("/")
+
+
+def _seconds_for(size: int) -> int:
+    return _SECONDS_TO_COPY + size // _LEAST_BYTES_PER_SECOND
+
+
+def _within(seconds: int, store: Any, name: str, *args: Any, **kwargs: Any) -> Any:
+    """Call a method of a store, which must end in that time."""
+    if not store.async_impl:
+        # It takes no limit.
+        return getattr(store, name)(*args, **kwargs)
+    from fsspec.asyn import sync  # noqa: PLC0415  (an extra)
+
+    try:
+        method = getattr(store, f"_{name}")
+        return sync(store.loop, method, *args, timeout=seconds, **kwargs)
+    except TimeoutError as error:
+        raise TimeoutError(f"not done after {seconds} seconds") from error
 
 
 @contextmanager

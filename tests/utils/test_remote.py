@@ -23,6 +23,7 @@ from keras_albert.pretraining import PretrainingData, prepare_examples
 from keras_albert.serving.saved_model.export import served_versions
 from keras_albert.text import read_conll, train_vocabulary
 from keras_albert.training.run_folder import RunFolder
+from keras_albert.utils import remote
 from keras_albert.utils.atomic_files import atomic_directory, atomic_file
 from keras_albert.utils.remote import fetch, list_files, remove, upload
 from keras_albert_cli.run_command import run_command
@@ -434,3 +435,18 @@ def test_s3_that_fails_is_one_sentence(
         with pytest.raises(error, match=words) as caught:
             use("s3://none/p")
         assert len(str(caught.value).splitlines()) == 1
+
+
+def test_s3_that_connects_and_is_silent_is_not_waited_for(s3, monkeypatch, tmp_path):
+    for name in ("_SECONDS_TO_LIST", "_SECONDS_TO_COPY"):
+        monkeypatch.setattr(remote, name, 1)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        host, port = silent.getsockname()
+        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://{host}:{port}")
+        s3.clear_instance_cache()
+        reason = r"\(TimeoutError: not done after 1 seconds\)\. Check the address, the"
+        with pytest.raises(ConnectionError, match=f"^s3://b/p could not be .*{reason}"):
+            AlbertClassifier.from_preset("s3://b/p")
+        (tmp_path / "a").write_text("a")
+        with pytest.raises(ConnectionError, match=f"^s3://b/p could not be .*{reason}"):
+            upload(tmp_path, "s3://b/p", keep=True)
