@@ -283,9 +283,10 @@ for text, label in zip(requests, json.loads(finished.stdout)):
 
 With 120 labels, a linear head on the frozen encoder is right about 78% of the time and
 TF-IDF with a tuned C 74%; with 300 labels both 84%; with 720 labels, 90% and 89%. On
-240 messages, the standard error is two to three points. More labels help more than a choice among them. With 240
-labels, fine-tuning is no better than the linear head, 86%, and takes longer. At full
-size, with `albert_base_en_uncased` and a GPU, only the name of the preset changes.
+240 messages, the standard error is two to three points. More labels help more than a
+choice among them. With 240 labels, fine-tuning is no better than the linear head, 86%,
+and takes longer. At full size, with `albert_base_en_uncased` and a GPU, only the name of
+the preset changes.
 
 What to try next:
 
