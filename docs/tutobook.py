@@ -1,13 +1,17 @@
-"""Turns a tutorial in Keras' tutobook format into a notebook.
+"""Turns a tutorial in Keras' tutobook format into a notebook, or into keras.io's.
 
 A tutobook is a Python file whose Markdown cells stand between lines of three quotation
-marks; the first of them is a header. `docs/tutorials/*.py` are written so, and keras.io
-takes the same files unchanged.
+marks; the first of them is a header. `docs/tutorials/*.py` are written so. keras.io has
+neither the other pages nor the data, so this writes files with addresses for it:
+
+    python docs/tutobook.py SITE REPOSITORY FOLDER
 """
 
 import posixpath
 import re
+import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 Kind = Literal["code", "markdown", "shell", "invisible"]
@@ -18,6 +22,21 @@ _KINDS: dict[str, Kind] = {
     "shell": "shell",
     "invisible": "invisible",
 }
+DATA = Path(__file__).resolve().parents[1] / "examples" / "data"
+# How a tutorial finds its data, here or downloaded next to it.
+_LOCAL_DATA = re.compile(r"data_path = .*examples/data.*\nif .*\n    data_path = .*\n")
+_ONLINE_DATA = """\
+address = "{repository}/raw/main/examples/data"
+for name in {names}:
+    data_path = pathlib.Path(keras.utils.get_file(name, f"{{address}}/{{name}}")).parent
+"""
+_CHAPTERS = """
+{quotes}
+## Relevant Chapters from Deep Learning with Python
+
+- [Chapter 15: Language models and the Transformer](https://deeplearningwithpython.io/chapters/chapter15_language-models-and-the-transformer)
+{quotes}
+"""
 # The folder of the tutorials' pages, and a link from there to a tutorial or a page.
 FOLDER = "tutorials"
 _LINK = re.compile(r"\[([^\[\]]+)\]\(((?:\.\./)?[\w/]+)\.(?:py|md)(#[\w-]+)?\)")
@@ -177,6 +196,26 @@ def link_downloads(text: str, site: str = "") -> str:
     return _LINK.sub(absolute, text)
 
 
+def data_files(text: str) -> list[Path]:
+    """Return the files of `examples/data` that a tutorial names."""
+    return [path for path in sorted(DATA.iterdir()) if f'"{path.name}"' in text]
+
+
+def to_keras_io(text: str, site: str, repository: str) -> str:
+    """Return a tutorial as keras.io takes it: with addresses of pages and data.
+
+    Args:
+        text: string. The content of the file.
+        site: string. The address of the site, as for `link_downloads`.
+        repository: string. The address of the public repository.
+    """
+    names = ", ".join(f'"{path.name}"' for path in data_files(text))
+    names = f"({names})" if ", " in names else f"({names},)"
+    fetched = _ONLINE_DATA.format(repository=repository.rstrip("/"), names=names)
+    text = _LOCAL_DATA.sub(lambda _: fetched, link_downloads(text, site))
+    return text + _CHAPTERS.format(quotes=QUOTES)
+
+
 def last_state(text: str) -> str:
     r"""Return what a terminal shows in the end, without colours.
 
@@ -194,3 +233,11 @@ def last_state(text: str) -> str:
 def _last_part(line: str) -> str:
     parts = [part for part in line.split("\r") if part.strip()]
     return parts[-1].rstrip() if parts else ""
+
+
+if __name__ == "__main__":
+    site, repository, folder = sys.argv[1:]
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    for path in sorted(Path(__file__).with_name(FOLDER).glob("*.py")):
+        text = to_keras_io(path.read_text(encoding="utf-8"), site, repository)
+        Path(folder, path.name).write_text(text, encoding="utf-8")

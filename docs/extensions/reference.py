@@ -61,7 +61,9 @@ _INTERNAL = """
     encode_for split_element padded_length call_in_graph mask_slots set_proto group_of
     check_depth run_number run_numbers layer_weights group_blocks run_virtual_layer
     outputs_are_logits is_self_supervised metrics_need_weights encode read_input
-    with_prompt standardize_mean pool pooled_by_layer
+    with_prompt standardize_mean pool pooled_by_layer target_dtype target_shape
+    trainable_variables non_trainable_variables trainable_weights
+    non_trainable_weights distribute_strategy set_fit_request set_score_request
 """
 # A page with fewer needs no table of them.
 _FEW_METHODS = 4
@@ -146,6 +148,7 @@ def _method_table(path: str, cls: type, names: list[str]) -> Iterator[str]:
     ]
     if len(methods) < _FEW_METHODS:
         return
+    yield from (to_restructured_text(_summary(path)), "")
     yield from (".. list-table::", "   :widths: 30 70", "")
     for name in methods:
         text = inspect.getdoc(getattr(cls, name)) or ""

@@ -10,7 +10,6 @@ from docutils import nodes
 from sphinx.addnodes import download_reference
 
 INDEX = "tutorials/index"
-DATA = Path(__file__).resolve().parents[2] / "examples" / "data"
 MARK = "<!-- the list of the tutorials -->"
 
 # The order in which to read them; others follow by title.
@@ -120,8 +119,7 @@ def _add_download(app: Any, doctree: nodes.document) -> None:
     written = tutobook.link_downloads(text, app.config.tutorial_site)
     executed.write_text(written, encoding="utf-8")
     program = Path(app.env.doc2path(docname))
-    source = program.read_text(encoding="utf-8")
-    data = [path for path in sorted(DATA.iterdir()) if f'"{path.name}"' in source]
+    data = tutobook.data_files(program.read_text(encoding="utf-8"))
     paragraph = nodes.paragraph(classes=["tutorial-downloads"])
     for text, path in (
         ("Download the notebook", executed),

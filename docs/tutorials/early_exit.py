@@ -114,7 +114,7 @@ history = classifier.fit(
 """
 ## A text leaves
 
-`predict`, `evaluate` and `classify` take a rule: `patience`, `threshold` or
+`predict()`, `evaluate()` and `classify()` take a rule: `patience`, `threshold` or
 `num_layers`. Without one, all layers run.
 """
 

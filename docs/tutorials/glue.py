@@ -256,11 +256,11 @@ for name, runs in results.items():
 
 """
 The standard error of an accuracy on 200 reviews is about two points, and on SST-2's 872
-dev sentences one. Of 100 reviews, ALBERT classifies about 87 correctly, fine-tuned here or ready, and
-TF-IDF 65. In reviews single words such as "wonderful" or "awful" decide. A bag of words knows the
-ones in its 400 reviews, and a pretrained model also similar ones. In CoLA the order of
-the words decides, which a bag of words does not contain and a model of a few million
-parameters learns only in part.
+dev sentences one. Of 100 reviews, ALBERT classifies about 87 correctly, fine-tuned here
+or ready, and TF-IDF 65. In reviews single words such as "wonderful" or "awful" decide.
+A bag of words knows the ones in its 400 reviews, and a pretrained model also similar
+ones. In CoLA the order of the words decides. A bag of words ignores it, and a model of
+a few million parameters learns only part of it.
 
 These are figures of the official files:
 

@@ -325,7 +325,8 @@ convert a model; to fine-tune ALBERT base needs a GPU.
 
 A checkpoint of transformers is loaded with `from_preset()`, and computes the same: the
 outputs of all seven classes differ by rounding, a few millionths at most, where other
-random weights differ by 1.4. Tokenization, padding, the loss and the optimizer are part of the task.
+random weights differ by 1.4. Tokenization, padding, the loss and the optimizer are part
+of the task.
 
 What to try next:
 

@@ -166,9 +166,9 @@ history = classifier.fit(
 )
 
 """
-Compare `rmse` and `val_rmse`, the roots of the mean squared error: after two epochs they
-are close. In more epochs a model memorizes a few hundred pairs: the first falls on, and
-the second does not.
+Compare `rmse` and `val_rmse`, the roots of the mean squared error: after two epochs
+they are close. With more epochs a model memorizes a few hundred pairs: the first keeps
+falling, and the second does not.
 
 ## Evaluation
 

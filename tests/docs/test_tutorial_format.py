@@ -1,4 +1,4 @@
-"""The tutorials have Keras' format, so that keras.io can take each file unchanged."""
+"""The tutorials have Keras' format, and keras.io's form has no relative addresses."""
 
 import ast
 import re
@@ -77,3 +77,12 @@ def test_links(text):
             assert (TUTORIALS[0].parent / name).is_file(), line
         # The text of a link and its address are on one line.
         assert not re.match(r"[^\[]*\]\(", line), line
+
+
+def test_the_form_for_keras_io(text):
+    written = tutobook.to_keras_io(text, "https://a.b", "https://c.d/e")
+    ast.parse(written)
+    assert "../" not in written
+    assert re.findall(r"\]\((?!https://)[^)]*\.(?:py|md)", written) == []
+    for path in tutobook.data_files(text):
+        assert "https://c.d/e/raw/main/examples/data" in written, path
