@@ -1,6 +1,7 @@
 """Preprocessors of masked language modeling and pretraining, and their examples."""
 
 from collections.abc import Sequence
+from dataclasses import fields
 from typing import Any, NamedTuple
 
 import keras
@@ -208,7 +209,7 @@ _MASKING_ARGUMENTS = """\
 
 
 class MaskingPreprocessor(AlbertPreprocessor):
-    """Base class of preprocessors that mask tokens; see `_mask_examples`."""
+    """Base class of preprocessors that mask tokens."""
 
     _shared_arguments = AlbertPreprocessor._shared_arguments + _MASKING_ARGUMENTS
     truncate: Truncation
@@ -258,13 +259,8 @@ class MaskingPreprocessor(AlbertPreprocessor):
 
     @property
     def _rates(self) -> MaskingRates:
-        return MaskingRates(
-            mask_selection_rate=self.mask_selection_rate,
-            mask_token_rate=self.mask_token_rate,
-            random_token_rate=self.random_token_rate,
-            max_ngram=self.max_ngram,
-            mask_selection_length=self.mask_selection_length,
-        )
+        names = (each.name for each in fields(MaskingRates))
+        return MaskingRates(**{name: getattr(self, name) for name in names})
 
     @property
     def masking(self) -> WholeWordMasking:
@@ -316,9 +312,9 @@ class MaskingPreprocessor(AlbertPreprocessor):
         columns: tuple[TokenRows, ...],
         seeds: RowSeeds,
         sample_weight: FloatArray | None,
-    ) -> Examples:
+    ) -> MaskedTexts:
         """Create the examples from tokenized columns."""
-        raise NotImplementedError
+        return MaskedTexts(self._texts(columns), self.masking, seeds, sample_weight)
 
     def _texts(self, columns: tuple[TokenRows, ...]) -> EncodedTexts:
         return EncodedTexts(columns, self.special_ids, self.max_length, self.truncate)
@@ -350,14 +346,6 @@ class AlbertMaskedLMPreprocessor(
         >>> x["token_ids"].shape, x["mask_positions"].shape, y.shape
         ((2, 16), (2, 5), (2, 5))
     """
-
-    def _mask_examples(
-        self,
-        columns: tuple[TokenRows, ...],
-        seeds: RowSeeds,
-        sample_weight: FloatArray | None,
-    ) -> MaskedTexts:
-        return MaskedTexts(self._texts(columns), self.masking, seeds, sample_weight)
 
 
 def segment_pairs(x: Texts) -> tuple[tuple[Any, ...], bool]:
