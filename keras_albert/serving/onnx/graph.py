@@ -4,23 +4,22 @@ from typing import Any, ClassVar
 
 import keras
 
-from keras_albert.serving.onnx.builder import OnnxBuilder, encode, pool
+from keras_albert.serving.onnx.builder import OnnxBackbone, OnnxBuilder
 from keras_albert.serving.onnx.text import OnnxText, Pieces
 from keras_albert.serving.tasks import WINDOWS_AT_ONCE
 from keras_albert.tasks.base.task import AlbertTask
 from keras_albert.tasks.inputs.preprocessed_inputs import ID_NAMES
 
 
-class OnnxTask:
+class OnnxTask(OnnxBackbone):
     """A task as an ONNX graph, with ids or texts as inputs."""
 
     # The inputs of strings, each with its axes after the batch.
     text_axes: ClassVar[dict[str, tuple[str, ...]]] = {"text": ()}
 
     def __init__(self, task: AlbertTask, builder: OnnxBuilder) -> None:
+        super().__init__(task.backbone, builder)
         self.task = task
-        self.builder = builder
-        self.op = builder.op
 
     def from_tokens(self) -> None:
         """Build the graph that takes the preprocessor's outputs, in int32."""
@@ -80,14 +79,9 @@ class OnnxTask:
         """Tokenize, truncate and pack one or two columns of texts."""
         return self.texts.pack(self.texts.truncate(self.texts.tokenize(*columns)))
 
-    def encode(self, ids: dict[str, Any]) -> Any:
-        """Run the backbone and return `sequence_output`."""
-        return encode(self.builder, self.task.backbone, ids)
-
     def encode_pooled(self, ids: dict[str, Any]) -> Any:
         """Run the backbone and return `pooled_output`."""
-        sequence = self.encode(ids)
-        return pool(self.builder, self.task.backbone, sequence, ids["padding_mask"])
+        return self.pool(self.encode(ids), ids["padding_mask"])
 
     def largest(self, values: Any) -> tuple[Any, Any]:
         """Return the largest number of each row, and its index, int32."""

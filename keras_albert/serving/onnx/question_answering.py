@@ -42,7 +42,7 @@ class QuestionAnswererGraph(OnnxTask):
         start = op.Squeeze(builder.dense(head.start, x, keep_float=True), [-1])
         start = op.Where(mask, start, MASKED_LOGIT)
         starts = self.likeliest(start)
-        width = self.task.backbone.hidden_dim
+        width = self.backbone.hidden_dim
         where = op.Expand(op.Unsqueeze(starts, [-1]), [1, 1, width])
         features = op.GatherElements(x, where, axis=1)
         # Combine each token with each start.

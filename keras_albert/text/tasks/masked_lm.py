@@ -234,14 +234,8 @@ class MaskingPreprocessor(AlbertPreprocessor):
         if seed is not None and seed < 0:
             msg = f"`seed` is a number from 0 on, or None. Received: seed={seed}"
             raise ValueError(msg)
-        super().__init__(
-            tokenizer,
-            sequence_length,
-            max_sequence_length,
-            length_buckets,
-            pack_sequences=pack_sequences,
-            **kwargs,
-        )
+        lengths = sequence_length, max_sequence_length, length_buckets
+        super().__init__(tokenizer, *lengths, pack_sequences, **kwargs)
         self.truncate = truncate
         self.mask_selection_rate = mask_selection_rate
         self.mask_selection_length = mask_selection_length

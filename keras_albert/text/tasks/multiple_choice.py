@@ -249,14 +249,8 @@ class AlbertMultipleChoicePreprocessor(
         **kwargs: Any,
     ) -> None:
         check_positive(max_qa_length=max_qa_length)
-        super().__init__(
-            tokenizer,
-            sequence_length,
-            max_sequence_length,
-            length_buckets,
-            pack_sequences=pack_sequences,
-            **kwargs,
-        )
+        lengths = sequence_length, max_sequence_length, length_buckets
+        super().__init__(tokenizer, *lengths, pack_sequences, **kwargs)
         self.max_qa_length = max_qa_length
 
     def encode(

@@ -378,14 +378,8 @@ class AlbertQuestionAnswererPreprocessor(
                 "`misaligned` is 'error', 'repair' or 'drop'. Received: "
                 f"misaligned={misaligned!r}"
             )
-        super().__init__(
-            tokenizer,
-            sequence_length,
-            max_sequence_length,
-            length_buckets,
-            pack_sequences=pack_sequences,
-            **kwargs,
-        )
+        lengths = sequence_length, max_sequence_length, length_buckets
+        super().__init__(tokenizer, *lengths, pack_sequences, **kwargs)
         self.doc_stride = doc_stride
         self.max_query_length = max_query_length
         self.misaligned = misaligned

@@ -337,14 +337,8 @@ class AlbertTokenClassifierPreprocessor(
         pack_sequences: bool = False,
         **kwargs: Any,
     ) -> None:
-        super().__init__(
-            tokenizer,
-            sequence_length,
-            max_sequence_length,
-            length_buckets,
-            pack_sequences=pack_sequences,
-            **kwargs,
-        )
+        lengths = sequence_length, max_sequence_length, length_buckets
+        super().__init__(tokenizer, *lengths, pack_sequences, **kwargs)
         packing.window_stride(stride, self.max_length - 2)
         self.stride = stride
         self.label_all_pieces = label_all_pieces
