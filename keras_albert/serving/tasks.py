@@ -17,7 +17,7 @@ from keras_albert import tasks
 from keras_albert.tasks.base.task import AlbertTask
 from keras_albert.tasks.table import TASKS, TaskRow
 from keras_albert.text.tag_schemes import tags_to_spans
-from keras_albert.text.tasks.token_classification import JOINER, character_kinds
+from keras_albert.text.tasks.token_classification import pattern_of_words
 from keras_albert.types import FloatArray
 from keras_albert.utils.environment import versions
 from keras_albert.utils.keras_internals import all_layers
@@ -118,19 +118,11 @@ def character_class(codes: Iterable[int]) -> str:
 
 @cache
 def word_pattern() -> str:
-    """Return the pattern of words for RE2, which has no lookbehind."""
+    """Return the pattern of words for RE2, which has no names of Python's classes."""
     codes = (code for code in range(sys.maxunicode + 1) if not 0xD800 <= code <= 0xDFFF)
     characters = "".join(map(chr, codes))
-    kinds = {
-        name: character_class(map(ord, re.findall(f"[{kind}]", characters)))
-        for name, kind in character_kinds().items()
-    }
-    marks, sign = f"{kinds['mark']}*", kinds["sign"]
-    return (
-        f"{kinds['unspaced']}{marks}"
-        f"|(?:{kinds['letter']}{marks})+"
-        f"|{kinds['flag']}{{1,2}}{marks}"
-        rf"|{sign}(?:{marks}\x{{{ord(JOINER):x}}}{sign})*{marks}"
+    return pattern_of_words(
+        lambda kind: character_class(map(ord, re.findall(f"[{kind}]", characters)))
     )
 
 

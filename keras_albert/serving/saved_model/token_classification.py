@@ -9,6 +9,7 @@ from keras_albert.serving.saved_model import graph
 from keras_albert.serving.tasks import SPACES, entity_tables, word_pattern
 from keras_albert.text.packing import join_in_graph, window_stride
 from keras_albert.text.tag_schemes import OUTSIDE, Span, spans_to_tags
+from keras_albert.text.tokenizer.graph_tokenizers import find_characters
 
 
 class WordTensors(NamedTuple):
@@ -41,19 +42,8 @@ def find_words(texts: Any) -> WordTensors:
     parts, *places = tf_text.regex_split_with_offsets(shown, pattern, pattern)
     is_word = ~tf.strings.regex_full_match(parts.values, f"[{SPACES}]*")
     rows = tf.boolean_mask(parts.value_rowids(), is_word)
-    # From bytes in texts to characters of all texts.
-    codes, first_bytes = tf.strings.unicode_decode_with_offsets(texts, "UTF-8")
-    lengths = tf.cast(tf.strings.length(texts), tf.int64)
-    bases = tf.cumsum(lengths, exclusive=True)
-    bytes_of_all = first_bytes.values + tf.gather(bases, first_bytes.value_rowids())
-    starts, ends = (
-        tf.searchsorted(
-            bytes_of_all,
-            tf.boolean_mask(place.values, is_word) + tf.gather(bases, rows),
-            out_type=tf.int64,
-        )
-        for place in places
-    )
+    bytes_of_words = (tf.boolean_mask(place.values, is_word) for place in places)
+    codes, starts, ends = find_characters(texts, rows, *bytes_of_words)
     return WordTensors(codes.values, starts, ends, rows, codes.row_starts())
 
 

@@ -2,6 +2,7 @@
 
 import re
 import unicodedata
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
@@ -106,16 +107,21 @@ def character_kinds() -> dict[str, str]:
     }
 
 
+def pattern_of_words(class_of: Callable[[str], str]) -> str:
+    """Return the regular expression of a word, with classes of `character_kinds`."""
+    kinds = {name: class_of(kind) for name, kind in character_kinds().items()}
+    marks, sign = f"{kinds['mark']}*", kinds["sign"]
+    return (
+        f"{kinds['unspaced']}{marks}"
+        f"|(?:{kinds['letter']}{marks})+"
+        f"|{kinds['flag']}{{1,2}}{marks}"
+        f"|{sign}(?:{marks}{JOINER}{sign})*{marks}"
+    )
+
+
 @cache
 def _word_pattern() -> re.Pattern[str]:
-    kinds = {name: f"[{kind}]" for name, kind in character_kinds().items()}
-    marks, sign = f"{kinds['mark']}*", kinds["sign"]
-    return re.compile(
-        rf"{kinds['unspaced']}{marks}"
-        rf"|(?:{kinds['letter']}{marks})+"
-        rf"|{kinds['flag']}{{1,2}}{marks}"
-        rf"|{sign}{marks}(?:(?<={JOINER}){sign}{marks})*"
-    )
+    return re.compile(pattern_of_words("[{}]".format))
 
 
 def _read_words(words: Any, row: int) -> list[str]:
