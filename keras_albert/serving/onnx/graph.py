@@ -83,6 +83,36 @@ class OnnxTask(OnnxBackbone):
         """Run the backbone and return `pooled_output`."""
         return self.pool(self.encode(ids), ids["padding_mask"])
 
+    def run_windows(self, ids: dict[str, Any]) -> Any:
+        """Return the results of `run` for many rows, computed in batches."""
+        op, builder = self.op, self.builder
+        rows = builder.size(ids["token_ids"], 0)
+        turns = op.Max(op.Div(op.Add(rows, WINDOWS_AT_ONCE - 1), WINDOWS_AT_ONCE), 1)
+        at_once = op.Div(op.Sub(op.Add(rows, turns), 1), turns)
+        count = op.Mul(turns, at_once)
+        # The last row is repeated to fill the last batch.
+        row = op.Min(op.Range(0, op.Squeeze(count), 1), op.Sub(rows, 1))
+        shape = builder.integers(turns, at_once, builder.size(ids["token_ids"], 1))
+        chosen = (op.Gather(values, row) for values in ids.values())
+        parts = [op.Reshape(values, shape, allowzero=1) for values in chosen]
+
+        body = OnnxBuilder(builder.quantize, around=builder)
+        part = {name: body.input(name, "int64", "rows", "length") for name in ids}
+        outputs = type(self)(self.task, body).run(part)
+        values = keras.tree.flatten(outputs)
+        for number, value in enumerate(values):
+            body.output(f"output_{number}", value)
+        found = op.Scan(
+            *parts, body=body.graph, num_scan_inputs=len(parts), _outputs=len(values)
+        )
+
+        def join(value: Any) -> Any:
+            shape = op.Concat(count, op.Shape(value, start=2), axis=0)
+            return op.Slice(op.Reshape(value, shape, allowzero=1), [0], rows)
+
+        found = [found] if len(values) == 1 else found
+        return keras.tree.pack_sequence_as(outputs, [join(value) for value in found])
+
     def largest(self, values: Any) -> tuple[Any, Any]:
         """Return the largest number of each row, and its index, int32."""
         # Not ArgMax: without rows, ONNX Runtime returns a different rank.
@@ -133,34 +163,3 @@ class OnnxWindows:
         place = op.Add(start, op.Range(0, length, 1))
         is_owned = op.And(op.GreaterOrEqual(place, low), op.Less(place, high))
         return op.Where(is_owned, place, 0), is_owned
-
-
-def run_windows(graph: Any, ids: dict[str, Any]) -> Any:
-    """Return the results of a task's `run` for many rows, computed in batches."""
-    op, builder = graph.op, graph.builder
-    rows = builder.size(ids["token_ids"], 0)
-    turns = op.Max(op.Div(op.Add(rows, WINDOWS_AT_ONCE - 1), WINDOWS_AT_ONCE), 1)
-    at_once = op.Div(op.Sub(op.Add(rows, turns), 1), turns)
-    count = op.Mul(turns, at_once)
-    # The last row is repeated to fill the last batch.
-    row = op.Min(op.Range(0, op.Squeeze(count), 1), op.Sub(rows, 1))
-    shape = builder.integers(turns, at_once, builder.size(ids["token_ids"], 1))
-    chosen = (op.Gather(values, row) for values in ids.values())
-    parts = [op.Reshape(values, shape, allowzero=1) for values in chosen]
-
-    body = OnnxBuilder(builder.quantize, around=builder)
-    part = {name: body.input(name, "int64", "rows", "length") for name in ids}
-    outputs = type(graph)(graph.task, body).run(part)
-    values = keras.tree.flatten(outputs)
-    for number, value in enumerate(values):
-        body.output(f"output_{number}", value)
-    found = op.Scan(
-        *parts, body=body.graph, num_scan_inputs=len(parts), _outputs=len(values)
-    )
-
-    def join(value: Any) -> Any:
-        shape = op.Concat(count, op.Shape(value, start=2), axis=0)
-        return op.Slice(op.Reshape(value, shape, allowzero=1), [0], rows)
-
-    found = [found] if len(values) == 1 else found
-    return keras.tree.pack_sequence_as(outputs, [join(value) for value in found])

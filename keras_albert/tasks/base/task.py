@@ -514,11 +514,10 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
             >>> sorted(logs)
             ['accuracy', 'loss']
         """
+        data = x, y, sample_weight
         with model_state.one_thread(self), joined(self):
             with model_input.unchanged_on_error(self):
-                batch = model_input.preprocess_batch(
-                    self, "training", x, y, sample_weight
-                )
+                batch = model_input.preprocess_batch(self, "training", *data)
                 if class_weight is not None:
                     class_weight = self._read_class_weight(class_weight, sample_weight)
             batch = batch_sharding.pad_for_devices(self, batch)
@@ -539,11 +538,10 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
             >>> float(logs["accuracy"])
             1.0
         """
+        data = x, y, sample_weight
         with model_state.one_thread(self), joined(self):
             with model_input.unchanged_on_error(self):
-                batch = model_input.preprocess_batch(
-                    self, "evaluation", x, y, sample_weight
-                )
+                batch = model_input.preprocess_batch(self, "evaluation", *data)
             batch = batch_sharding.pad_for_devices(self, batch)
             return keras.Model.test_on_batch(self, *batch, **kwargs)
 

@@ -1,7 +1,7 @@
 """Preprocessors of masked language modeling and pretraining, and their examples."""
 
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple
 
 import keras
@@ -45,21 +45,18 @@ def text_keys(seed: int, columns: tuple[TokenRows, ...]) -> UInt64Array:
     return hashed(seed, *numbers)
 
 
+@dataclass
 class MaskedTexts:
     """Texts that are masked when they are packed; see `Examples`."""
 
-    def __init__(
-        self,
-        texts: EncodedTexts,
-        masking: WholeWordMasking,
-        seeds: RowSeeds,
-        sample_weight: FloatArray | None = None,
-    ) -> None:
-        self.texts = texts
-        self.lengths = texts.lengths
-        self.masking = masking
-        self.seeds = seeds
-        self.sample_weight = sample_weight
+    texts: EncodedTexts
+    masking: WholeWordMasking
+    seeds: RowSeeds
+    sample_weight: FloatArray | None = None
+    lengths: Int64Array = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.lengths = self.texts.lengths
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -103,19 +100,11 @@ def draw_pairs(
     return MaskedPairs(x, masked.labels, masked.weights, changed.astype(np.int32))
 
 
+@dataclass
 class SegmentPairs(MaskedTexts):
     """Pairs that are swapped with probability 0.5, and masked, when they are packed."""
 
-    def __init__(
-        self,
-        texts: EncodedTexts,
-        swapped: EncodedTexts,
-        masking: WholeWordMasking,
-        seeds: RowSeeds,
-        sample_weight: FloatArray | None = None,
-    ) -> None:
-        super().__init__(texts, masking, seeds, sample_weight)
-        self.swapped = swapped
+    swapped: EncodedTexts = field(kw_only=True)
 
     def pack(self, rows: Int64Array, length: int) -> Batch:
         """Pack, swap and mask some pairs; see `Examples`."""
@@ -391,5 +380,5 @@ class AlbertPretrainerPreprocessor(MaskingPreprocessor, keras_hub.models.Preproc
         seeds: RowSeeds,
         sample_weight: FloatArray | None,
     ) -> SegmentPairs:
-        in_order, swapped = self._texts(columns), self._texts(columns[::-1])
-        return SegmentPairs(in_order, swapped, self.masking, seeds, sample_weight)
+        how = self._texts(columns), self.masking, seeds, sample_weight
+        return SegmentPairs(*how, swapped=self._texts(columns[::-1]))
