@@ -115,7 +115,7 @@ def pattern_of_words(class_of: Callable[[str], str]) -> str:
         f"{kinds['unspaced']}{marks}"
         f"|(?:{kinds['letter']}{marks})+"
         f"|{kinds['flag']}{{1,2}}{marks}"
-        f"|{sign}(?:{marks}{JOINER}{sign})*{marks}"
+        f"|{sign}(?:{marks}{class_of(JOINER)}{sign})*{marks}"
     )
 
 
