@@ -12,7 +12,7 @@ from rich.console import Console
 
 from keras_albert.backbone import AlbertBackbone
 from keras_albert.commands import tasks
-from keras_albert.commands.datasets import Dataset, check_files, on_one_scale
+from keras_albert.commands.datasets import Dataset, check_files
 from keras_albert.commands.evaluate import is_explained, worst_rows
 from keras_albert.commands.report import (
     Report,
@@ -130,11 +130,8 @@ class _Finetuning:
         if arguments.difference:
             # Before hours of training, after which it could not be saved.
             open_whole(arguments.preset)
-        files = [
-            known.read(path, arguments) for path in (arguments.train, arguments.dev)
-        ]
-        check_files(*files)
-        train, dev = on_one_scale(files)
+        train, dev = known.read_both(arguments)
+        check_files(train, dev)
         for data in (train, dev):
             console.print(data.description, highlight=False)
         keras.utils.set_random_seed(arguments.seed)
