@@ -81,14 +81,21 @@ def run(arguments: argparse.Namespace) -> int:
     return int(errors > 0)
 
 
+def _found(
+    kind: str, what: str, examples: list[str], is_error: bool = False
+) -> Iterator[Finding]:
+    """Yield what some rows show, and how many do, if there are any."""
+    if examples:
+        yield Finding(kind, f"{len(examples):,} {what}", examples, is_error)
+
+
 def same_texts(files: Sequence[Dataset]) -> Iterator[Finding]:
     """Find equal texts: within a file, in both, and with different labels."""
     rows: dict[str, list[Place]] = defaultdict(list)
     for data in files:
         for number, text in enumerate(data.row_texts()):
             rows[_words(text)].append((data, number))
-    if empty := rows.pop("", []):
-        yield Finding("empty", _count(empty, "texts are empty"), _shown(empty), True)
+    yield from _found("empty", "texts are empty", _shown(rows.pop("", [])), True)
     shared, differing, rest = [], [], []
     for places in rows.values():
         is_shared = len({id(data) for data, _ in places}) > 1
@@ -99,15 +106,13 @@ def same_texts(files: Sequence[Dataset]) -> Iterator[Finding]:
             differing.append(places)
         if len(places) > 1 and not (is_shared or is_differing):
             rest.append(places)
-    if shared:
-        what = _count(shared, "texts are in both files: scores of dev are too high")
-        yield Finding("leakage", what, [_pair(places) for places in shared], True)
-    if differing:
-        what = _count(differing, "texts have different labels in different rows")
-        yield Finding("contradiction", what, [_pair(p) for p in differing], True)
-    if rest:
-        what = _count(rest, "texts occur several times with the same label")
-        yield Finding("duplicates", what, [_pair(places) for places in rest])
+    for kind, what, found in (
+        ("leakage", "texts are in both files: scores of dev are too high", shared),
+        ("contradiction", "texts have different labels in different rows", differing),
+        ("duplicates", "texts occur several times with the same label", rest),
+    ):
+        pairs = [_pair(places) for places in found]
+        yield from _found(kind, what, pairs, kind != "duplicates")
 
 
 def near_texts(
@@ -132,10 +137,8 @@ def near_texts(
         ("near duplicates", " in one file"),
     ):
         pairs = sorted(found[kind], key=lambda each: -each[0])
-        if pairs:
-            shown = [f"{cosine:.3f}: {_pair(pair)}" for cosine, pair in pairs]
-            what = f"pairs of texts{where} are nearly the same"
-            yield Finding(kind, _count(pairs, what), shown)
+        shown = [f"{cosine:.3f}: {_pair(pair)}" for cosine, pair in pairs]
+        yield from _found(kind, f"pairs of texts{where} are nearly the same", shown)
 
 
 def labels(files: Sequence[Dataset]) -> Iterator[Finding]:
@@ -148,14 +151,13 @@ def labels(files: Sequence[Dataset]) -> Iterator[Finding]:
         what = "1 class, so that there is nothing to learn"
         yield Finding("one class", what, [f"{files[0].where(name)}: {name!r}"], True)
     for data, found in zip(files[1:], counts[1:], strict=True):
-        if missing := sorted(set(found) - set(counts[0])):
-            examples = [f"{data.where(name)}: {name!r}" for name in missing]
-            what = _count(missing, "labels of dev do not occur in train")
-            yield Finding("unknown labels", what, examples, True)
+        missing = sorted(set(found) - set(counts[0]))
+        examples = [f"{data.where(name)}: {name!r}" for name in missing]
+        what = "labels of dev do not occur in train"
+        yield from _found("unknown labels", what, examples, True)
     small = [f"{name!r}: {n}" for name, n in counts[0].items() if n < 2 * _FOLDS]
-    if small:
-        what = _count(small, f"labels have fewer than {2 * _FOLDS} examples")
-        yield Finding("small classes", what, small)
+    what = f"labels have fewer than {2 * _FOLDS} examples"
+    yield from _found("small classes", what, small)
 
 
 def tokens(files: Sequence[Dataset], embedder: Any) -> Iterator[Finding]:
@@ -176,23 +178,19 @@ def tokens(files: Sequence[Dataset], embedder: Any) -> Iterator[Finding]:
                 unknown.append((lacks / len(ids), (data, number)))
             if len(ids) + 2 > length:
                 cut.append((data, number))
-    if cut:
-        what = _count(cut, f"texts have more than {length} tokens, and are cut")
-        yield Finding("cut", what, _shown(cut))
-    if split:
-        split.sort(key=lambda each: -each[0])
-        what = _count(
-            split,
-            f"texts have {_MANY_TOKENS} or more tokens a word: the vocabulary may lack "
-            "their language",
-        )
-        shown = [f"{ratio:.1f}: {_one(*place)}" for ratio, place in split]
-        yield Finding("split words", what, shown)
-    if unknown:
-        unknown.sort(key=lambda each: -each[0])
-        what = _count(unknown, "texts have characters that the vocabulary lacks")
-        shown = [f"{share:.0%}: {_one(*place)}" for share, place in unknown]
-        yield Finding("unknown", what, shown)
+    what = f"texts have more than {length} tokens, and are cut"
+    yield from _found("cut", what, _shown(cut))
+    split.sort(key=lambda each: -each[0])
+    what = (
+        f"texts have {_MANY_TOKENS} or more tokens a word: the vocabulary may lack "
+        "their language"
+    )
+    shown = [f"{ratio:.1f}: {_one(*place)}" for ratio, place in split]
+    yield from _found("split words", what, shown)
+    unknown.sort(key=lambda each: -each[0])
+    shown = [f"{share:.0%}: {_one(*place)}" for share, place in unknown]
+    what = "texts have characters that the vocabulary lacks"
+    yield from _found("unknown", what, shown)
 
 
 def doubtful_labels(data: Dataset, vectors: Vectors) -> Iterator[Finding]:
@@ -205,14 +203,13 @@ def doubtful_labels(data: Dataset, vectors: Vectors) -> Iterator[Finding]:
     names, y = np.unique(np.asarray(data.y)[kept], return_inverse=True)
     probabilities = cross_validated(vectors[kept], y)
     rows, other = find_doubtful(probabilities, y)
-    if len(rows):
-        what = _count(rows, "labels contradict what the other rows teach")
-        shown = [
-            f"{str(names[other[n]])!r} ({probabilities[n, other[n]]:.2f})? "
-            + _one(data, int(kept[n]))
-            for n in rows
-        ]
-        yield Finding("doubtful labels", what, shown)
+    shown = [
+        f"{str(names[other[n]])!r} ({probabilities[n, other[n]]:.2f})? "
+        + _one(data, int(kept[n]))
+        for n in rows
+    ]
+    what = "labels contradict what the other rows teach"
+    yield from _found("doubtful labels", what, shown)
 
 
 def find_doubtful(
@@ -298,7 +295,3 @@ def _pair(places: Sequence[Place]) -> str:
 
 def _shown(places: Sequence[Place]) -> list[str]:
     return [_one(*place) for place in places]
-
-
-def _count(found: Sequence[Any], what: str) -> str:
-    return f"{len(found):,} {what}"

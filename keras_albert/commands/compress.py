@@ -10,12 +10,11 @@ from typing import Any
 
 import keras
 import numpy as np
-from rich.console import Console
 from rich.table import Table
 
 from keras_albert import tasks
 from keras_albert.backbone import AlbertBackbone
-from keras_albert.commands.datasets import on_one_scale, read_texts
+from keras_albert.commands.datasets import read_texts
 from keras_albert.commands.report import plain_console, print_results, resumable_run
 from keras_albert.commands.tasks import known_task
 from keras_albert.compression import compress, distill
@@ -85,10 +84,7 @@ def _run(arguments: argparse.Namespace, folder: RunFolder) -> None:
         score = lambda model: agreement(model, teacher, held_out)  # noqa: E731
     elif arguments.train:
         kind = known_task(teacher)
-        files = [
-            kind.read(path, arguments) for path in (arguments.train, arguments.dev)
-        ]
-        train, dev = on_one_scale(files)
+        train, dev = kind.read_both(arguments)
         for each in (train, dev):
             console.print(each.description, highlight=False)
         data = {"x": train.x, "y": train.y, "validation_data": (dev.x, dev.y)}
@@ -104,7 +100,7 @@ def _run(arguments: argparse.Namespace, folder: RunFolder) -> None:
         how = {name: getattr(arguments, name) for name in _TRAINING}
         rows = distill(student, teacher, **data, **how, output=folder)
         measured["compressed"] = measure(student, score)
-    _finish(arguments, folder, student, measured, rows, console)
+    _finish(arguments, folder, student, measured, rows)
 
 
 def read_passages(arguments: argparse.Namespace) -> list[str]:
@@ -163,7 +159,6 @@ def _finish(
     student: AlbertTask,
     measured: dict[str, Scores],
     rows: list[Row],
-    console: Console,
 ) -> None:
     """Write the reports and the model; the preset last."""
     settings = {name: x for name, x in vars(arguments).items() if name != "output"}
@@ -177,7 +172,7 @@ def _finish(
     table = Table("model", *names)
     for name, scores in measured.items():
         table.add_row(name, *(_shown(scores[each]) for each in names))
-    console.print(table)
+    plain_console().print(table)
     print_results(folder, plots)
 
 

@@ -103,7 +103,7 @@ def run_push(arguments: argparse.Namespace) -> None:
         )
     model = arguments.handle.removeprefix("hf://")
     has_card = (directory / CARD_FILE).is_file()
-    card = _read_card(checkpoint, has_card, model, base, arguments)
+    card = _read_card(checkpoint, model, base, arguments)
     key = arguments.to or checkpoint.format.key
     library = next((each for each in _LIBRARIES if key.startswith(each)), None)
     handle = arguments.handle
@@ -119,14 +119,8 @@ def run_push(arguments: argparse.Namespace) -> None:
         if has_card:
             # Its pictures are next to it.
             files |= {path.name: path for path in sorted(directory.glob("*.png"))}
-        push_files(
-            files,
-            model,
-            card,
-            keep_card=not has_card,
-            private=arguments.private,
-            revision=arguments.revision,
-        )
+        place = {"private": arguments.private, "revision": arguments.revision}
+        push_files(files, model, card, keep_card=not has_card, **place)
         size = sum(path.stat().st_size for path in files.values())
     print(f"{handle}: {len(files) + 1} files, {size / 1e6:,.1f} MB")
     if base is not None and arguments.to is None:
@@ -135,16 +129,12 @@ def run_push(arguments: argparse.Namespace) -> None:
 
 
 def _read_card(
-    checkpoint: Checkpoint,
-    has_card: bool,
-    model: str,
-    base: str | None,
-    arguments: argparse.Namespace,
+    checkpoint: Checkpoint, model: str, base: str | None, arguments: argparse.Namespace
 ) -> str:
     """Return the card of a directory, or a new one."""
     declared = model_card.CardMetadata.of(vars(arguments))
     path = checkpoint.directory / CARD_FILE
-    if has_card:
+    if path.is_file():
         if declared != model_card.CardMetadata():
             given = next(name for name in model_card.ON_CARD if getattr(declared, name))
             raise ValueError(

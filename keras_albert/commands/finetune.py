@@ -12,7 +12,7 @@ from rich.console import Console
 
 from keras_albert.backbone import AlbertBackbone
 from keras_albert.commands import tasks
-from keras_albert.commands.datasets import Dataset, check_files, on_one_scale
+from keras_albert.commands.datasets import Dataset, check_files
 from keras_albert.commands.evaluate import is_explained, worst_rows
 from keras_albert.commands.report import (
     Report,
@@ -63,89 +63,6 @@ SMALL: dict[str, Any] = {
 _MAX_LENGTH = 128
 
 
-def build_task(
-    known: tasks.CommandTask,
-    train: Dataset,
-    arguments: argparse.Namespace,
-    console: Console,
-) -> Any:
-    """Build the task on a preset, or on a small model with random weights."""
-    try:
-        task = _build_task(known, train, arguments, console)
-    except ValueError as error:
-        # The option has another name than the argument.
-        text = str(error).replace("max_sequence_length=", "--max-length ")
-        raise ValueError(text.replace("max_sequence_length", "--max-length")) from error
-    if arguments.lora is not None:
-        task.backbone.enable_lora(arguments.lora, DENSE_LAYERS, train_vectors=True)
-    return task
-
-
-def _build_task(
-    known: tasks.CommandTask,
-    train: Dataset,
-    arguments: argparse.Namespace,
-    console: Console,
-) -> Any:
-    head = train.head | ({"exits": True} if arguments.exits else {})
-    dtype = arguments.precision
-    if arguments.recipe is not None:
-        how = recipe(arguments.recipe)
-        if arguments.max_length:
-            how = replace(how, max_sequence_length=arguments.max_length)
-        return how.build(known.cls, arguments.preset, dtype=dtype, **head)
-    if arguments.preset is not None:
-        directory = local_directory(arguments.preset)
-        source: Any = arguments.preset
-        if directory is not None:
-            source = open_checkpoint(directory)
-        load = known.cls.preprocessor_cls.from_preset
-        length = arguments.max_length or min(
-            _MAX_LENGTH, load(source).max_sequence_length
-        )
-        preprocessor = load(source, max_sequence_length=length)
-        keeps_task = _has_task(source, known.cls, head)
-        if keeps_task:
-            console.print(f"continuing with the head of {arguments.preset}")
-        if keeps_task or known.cls.shared_head_layers:
-            # The pretrained head was trained for the same task.
-            return known.cls.from_preset(source, preprocessor=preprocessor, dtype=dtype)
-        backbone = AlbertBackbone.from_preset(source, dtype=dtype)
-    else:
-        length = arguments.max_length or _MAX_LENGTH
-        proto = train_vocabulary(
-            train.texts(), vocabulary_size=8000, hard_vocab_limit=False
-        )
-        tokenizer = AlbertTokenizer(proto)
-        backbone = AlbertBackbone(
-            vocabulary_size=tokenizer.vocabulary_size(),
-            max_sequence_length=length,
-            **SMALL,
-            dtype=dtype,
-        )
-        preprocessor = known.cls.preprocessor_cls(tokenizer, max_sequence_length=length)
-    return known.cls(backbone, preprocessor=preprocessor, **head)
-
-
-def _has_task(source: Any, cls: type, head: Mapping[str, Any]) -> bool:
-    """Return whether a preset has the task, with the outputs of the new head."""
-    if not isinstance(source, Checkpoint) or source.task_name() != cls.__name__:
-        return False
-    return _outputs(source.task_arguments(cls)) == _outputs(head)
-
-
-def _outputs(arguments: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Return what the outputs of a head depend on."""
-    names = arguments.get("labels")
-    return (
-        arguments.get("num_classes") if names is None else sorted(names),
-        arguments.get("activation") == "sigmoid",
-        arguments.get("head", "independent"),
-        arguments.get("objective", "cosine"),
-        bool(arguments.get("exits")),
-    )
-
-
 _BATCH_SIZE = 32
 _EPOCHS = 3
 
@@ -158,113 +75,8 @@ _MAX_LORA_FACTOR, _RATE_TIMES_RANK = 10, 10 * 32 / 2.4
 # Epochs may last hours.
 _SECONDS_PER_CHECKPOINT = 300.0
 
-
-def train_task(
-    known: tasks.CommandTask,
-    task: AlbertTask,
-    train: Dataset,
-    dev: Dataset,
-    arguments: argparse.Namespace,
-    folder: RunFolder,
-    identity: dict[str, Any],
-    checkpoint: TrainingCheckpoint | None,
-    console: Console,
-    devices: OneDevice,
-    stop: StopSignals,
-) -> TrainingRecorder:
-    """Train to the end, from the checkpoint if there is one."""
-    # Each takes its rows of all batches.
-    task.processes = devices.processes
-    width = task.backbone.hidden_dim
-    how = None if arguments.recipe is None else recipe(arguments.recipe)
-    batch_size = arguments.batch_size or (how.batch_size if how else _BATCH_SIZE)
-    batches = make_batches(
-        task, RawData(train.x, train.y), batch_size, "training", shuffle=True
-    )
-    held_out = as_dataset(task, make_batches(task, RawData(dev.x, dev.y), batch_size))
-    epochs = arguments.epochs
-    if epochs is None:
-        epochs = how.epochs(len(batches.examples)) if how else _EPOCHS
-    steps = epochs * len(batches)
-    if how is not None:
-        rate = arguments.learning_rate or how.for_width(width).learning_rate
-        optimizer = replace(how, learning_rate=rate).optimizer(steps)
-    else:
-        scale = 1.0
-        if arguments.lora is not None:
-            scale = min(_MAX_LORA_FACTOR, _RATE_TIMES_RANK / arguments.lora)
-        rate = arguments.learning_rate or scale * default_learning_rate(
-            width, task.backbone.pretrained
-        )
-        optimizer = default_optimizer(rate, steps)
-    task.compile(optimizer=optimizer)
-    optimizer.build(task.trainable_variables)
-    # A thread reads ahead, possibly into the next epoch.
-    of_epoch = lru_cache(maxsize=2)(batches.of_epoch)
-
-    def read(number: int) -> Batch:
-        """Return this process' rows of a batch, by its number in the run."""
-        epoch, index = divmod(number, len(batches))
-        return take_rows(task, of_epoch(epoch)[index])
-
-    with stop:
-        recorder = TrainingRecorder(
-            folder,
-            devices,
-            stop,
-            identity,
-            seed=arguments.seed,
-            num_batches=steps,
-            batches_per_row=len(batches),
-            batches_per_checkpoint=len(batches),
-            seconds_per_checkpoint=_SECONDS_PER_CHECKPOINT,
-            monitor=known.finetuning.monitor,
-            remedy=f"Start again with a lower --learning-rate than {rate:g}, in "
-            "another --output.",
-        )
-        recorder.devices.prepare(task, read(0))
-        recorder.begin(checkpoint, task)
-        if checkpoint is not None:
-            console.print(
-                f"going on after {len(recorder.rows)} epochs, at step "
-                f"{recorder.done:,} of {steps:,}"
-            )
-        quiet = {} if devices.is_chief else {"verbose": 0}
-        resumable_fit(task, recorder, read, validation_data=held_out, **quiet)
-    return recorder
-
-
 # Options of training, with which all weights are trained unless a method is named.
 _OF_STEPS = ("batch_size", "recipe", "epochs", "learning_rate", "lora", "exits")
-
-
-def is_linear(
-    task: Any, train: Dataset, arguments: argparse.Namespace, console: Console
-) -> bool:
-    """Return whether to solve the head: as asked for, or by the rule of `fit`."""
-    if arguments.method is not None:
-        return bool(arguments.method == "linear")
-    settings = vars(arguments)
-    is_open = not any(settings[name] for name in _OF_STEPS)
-    if not (is_open and isinstance(task, AlbertClassifier)):
-        return False
-    why = why_not_by_itself(task, train.x, task.encode_targets(train.y))
-    if why is not None:
-        console.print(f"method='finetune', since {why}", highlight=False)
-    return why is None
-
-
-def solve_task(
-    task: Any, train: Dataset, dev: Dataset, arguments: argparse.Namespace
-) -> Row:
-    """Solve the head, and return the only row of the curve."""
-    size = arguments.batch_size
-    # Without a method it chooses the head as well, and says why.
-    history = task.fit(train.x, train.y, size, method=arguments.method)
-    found = task.evaluate(dev.x, dev.y, size, verbose=0, return_dict=True)
-    row = {name: values[0] for name, values in history.history.items()}
-    return {"epoch": 0} | row | {f"val_{name}": x for name, x in found.items()}
-
 
 _SAME_FILES = (
     "Start the same command on copies of the same files, with an output directory that "
@@ -287,112 +99,268 @@ def run(arguments: argparse.Namespace) -> None:
     with stop.while_connected(devices_of_processes) as devices:
         console = plain_console(quiet=not devices.is_chief)
         with resumable_run(arguments.output, devices.is_chief) as folder:
-            _run(arguments, folder, console, devices, stop)
+            _Finetuning(arguments, folder, console, devices, stop).run()
 
 
-def _run(
-    arguments: argparse.Namespace,
-    folder: RunFolder,
-    console: Console,
-    devices: OneDevice,
-    stop: StopSignals,
-) -> None:
-    known = tasks.TASKS[arguments.task]
-    if devices.processes is not None:
-        same = {"versions": versions(), "files or options": _given(arguments)}
-        same["preset"] = content_of(arguments.preset)
-        devices.check_same(same, _SAME_FILES)
-    if not folder.last.is_file():
-        folder.check_unfinished()
-    if arguments.difference:
-        # Before hours of training, after which it could not be saved.
-        open_whole(arguments.preset)
-    files = [known.read(path, arguments) for path in (arguments.train, arguments.dev)]
-    check_files(*files)
-    train, dev = on_one_scale(files)
-    for data in (train, dev):
-        console.print(data.description, highlight=False)
-    keras.utils.set_random_seed(arguments.seed)
-    with devices.scope():
-        task = devices.by_all(lambda: build_task(known, train, arguments, console))
-        # Backends differ in the last bits of results.
-        identity = _given(arguments) | {
-            "vocabulary": digest(task.preprocessor.tokenizer.proto),
-            "backbone": digest(config_without_name(task.backbone)),
-            "backend": keras.config.backend(),
-        }
-        devices.check_same({"model": identity}, _SAME_FILES)
-        checkpoint = folder.open(identity)
-        is_finished = folder.preset.exists()
-        # The first process writes once all have looked.
-        step = None if checkpoint is None else checkpoint.step
-        devices.check_same({"output": [step, is_finished]}, _SAME_FILES)
-        solves = (
-            not is_finished
-            and checkpoint is None
-            and is_linear(task, train, arguments, console)
-        )
-        if solves:
-            rows = [solve_task(task, train, dev, arguments)]
-            evaluation = known.evaluate_tuned(task, dev)
-            arguments.method = "linear"  # For the report.
-        elif not is_finished:
-            recorder = train_task(
-                known,
-                task,
-                train,
-                dev,
-                arguments,
-                folder,
-                identity,
-                checkpoint,
-                console,
-                devices,
-                stop,
+class _Finetuning:
+    """A run of the command, in one of its processes."""
+
+    def __init__(
+        self,
+        arguments: argparse.Namespace,
+        folder: RunFolder,
+        console: Console,
+        devices: OneDevice,
+        stop: StopSignals,
+    ) -> None:
+        self.arguments, self.folder, self.console = arguments, folder, console
+        self.devices, self.stop = devices, stop
+        self.known = tasks.TASKS[arguments.task]
+
+    def run(self) -> None:
+        """Train, and write the results."""
+        arguments, folder, devices = self.arguments, self.folder, self.devices
+        known, console = self.known, self.console
+        if devices.processes is not None:
+            same = {"versions": versions(), "files or options": _given(arguments)}
+            same["preset"] = content_of(arguments.preset)
+            devices.check_same(same, _SAME_FILES)
+        if not folder.last.is_file():
+            folder.check_unfinished()
+        if arguments.difference:
+            # Before hours of training, after which it could not be saved.
+            open_whole(arguments.preset)
+        train, dev = known.read_both(arguments)
+        check_files(train, dev)
+        for data in (train, dev):
+            console.print(data.description, highlight=False)
+        keras.utils.set_random_seed(arguments.seed)
+        with devices.scope():
+            task = devices.by_all(lambda: self.build_task(train))
+            # Backends differ in the last bits of results.
+            identity = _given(arguments) | {
+                "vocabulary": digest(task.preprocessor.tokenizer.proto),
+                "backbone": digest(config_without_name(task.backbone)),
+                "backend": keras.config.backend(),
+            }
+            devices.check_same({"model": identity}, _SAME_FILES)
+            checkpoint = folder.open(identity)
+            is_finished = folder.preset.exists()
+            # The first process writes once all have looked.
+            step = None if checkpoint is None else checkpoint.step
+            devices.check_same({"output": [step, is_finished]}, _SAME_FILES)
+            solves = (
+                not is_finished and checkpoint is None and self.is_linear(task, train)
             )
-            recorder.load_best(task)
-            evaluation, rows = known.evaluate_tuned(task, dev), recorder.rows
+            if solves:
+                rows = [self.solve_task(task, train, dev)]
+                evaluation = known.evaluate_tuned(task, dev)
+                arguments.method = "linear"  # For the report.
+            elif not is_finished:
+                recorder = self.train_task(task, train, dev, identity, checkpoint)
+                recorder.load_best(task)
+                evaluation, rows = known.evaluate_tuned(task, dev), recorder.rows
 
-    def write() -> None:
-        if is_finished:
-            # The run was interrupted during cleanup.
-            folder.tidy_up()
-            console.print(f"model: {folder.shown(folder.preset)}", soft_wrap=True)
+        def write() -> None:
+            if is_finished:
+                # The run was interrupted during cleanup.
+                folder.tidy_up()
+                console.print(f"model: {folder.shown(folder.preset)}", soft_wrap=True)
+            else:
+                errors: list[str] = []
+                found = evaluation.rows if devices.processes is None else None
+                if found is not None and is_explained(task):
+                    errors = worst_rows(task, dev, found, _NUM_ERRORS, explain=True)
+                plots = self._finish(task, evaluation.report, rows, errors)
+                show_report(console, evaluation.report)
+                for error in errors:
+                    console.print(error, highlight=False, soft_wrap=True)
+                print_results(folder, plots)
+
+        devices.by_chief(write)
+
+    def build_task(self, train: Dataset) -> Any:
+        """Build the task on a preset, or on a small model with random weights."""
+        try:
+            task = self._build_task(train)
+        except ValueError as error:
+            # The option has another name than the argument.
+            text = str(error).replace("max_sequence_length=", "--max-length ")
+            raise ValueError(
+                text.replace("max_sequence_length", "--max-length")
+            ) from error
+        if (rank := self.arguments.lora) is not None:
+            task.backbone.enable_lora(rank, DENSE_LAYERS, train_vectors=True)
+        return task
+
+    def _build_task(self, train: Dataset) -> Any:
+        arguments, cls = self.arguments, self.known.cls
+        head = train.head | ({"exits": True} if arguments.exits else {})
+        dtype = arguments.precision
+        if arguments.recipe is not None:
+            how = recipe(arguments.recipe)
+            if arguments.max_length:
+                how = replace(how, max_sequence_length=arguments.max_length)
+            return how.build(cls, arguments.preset, dtype=dtype, **head)
+        if arguments.preset is not None:
+            directory = local_directory(arguments.preset)
+            source: Any = arguments.preset
+            if directory is not None:
+                source = open_checkpoint(directory)
+            load = cls.preprocessor_cls.from_preset
+            length = arguments.max_length or min(
+                _MAX_LENGTH, load(source).max_sequence_length
+            )
+            preprocessor = load(source, max_sequence_length=length)
+            keeps_task = _has_task(source, cls, head)
+            if keeps_task:
+                self.console.print(f"continuing with the head of {arguments.preset}")
+            if keeps_task or cls.shared_head_layers:
+                # The pretrained head was trained for the same task.
+                return cls.from_preset(source, preprocessor=preprocessor, dtype=dtype)
+            backbone = AlbertBackbone.from_preset(source, dtype=dtype)
         else:
-            errors: list[str] = []
-            found = evaluation.rows if devices.processes is None else None
-            if found is not None and is_explained(task):
-                errors = worst_rows(task, dev, found, _NUM_ERRORS, explain=True)
-            plots = _finish(arguments, folder, task, evaluation.report, rows, errors)
-            show_report(console, evaluation.report)
-            for error in errors:
-                console.print(error, highlight=False, soft_wrap=True)
-            print_results(folder, plots)
+            length = arguments.max_length or _MAX_LENGTH
+            proto = train_vocabulary(
+                train.texts(), vocabulary_size=8000, hard_vocab_limit=False
+            )
+            tokenizer = AlbertTokenizer(proto)
+            backbone = AlbertBackbone(
+                vocabulary_size=tokenizer.vocabulary_size(),
+                max_sequence_length=length,
+                **SMALL,
+                dtype=dtype,
+            )
+            preprocessor = cls.preprocessor_cls(tokenizer, max_sequence_length=length)
+        return cls(backbone, preprocessor=preprocessor, **head)
 
-    devices.by_chief(write)
+    def is_linear(self, task: Any, train: Dataset) -> bool:
+        """Return whether to solve the head: as asked for, or by the rule of `fit`."""
+        if self.arguments.method is not None:
+            return bool(self.arguments.method == "linear")
+        settings = vars(self.arguments)
+        is_open = not any(settings[name] for name in _OF_STEPS)
+        if not (is_open and isinstance(task, AlbertClassifier)):
+            return False
+        why = why_not_by_itself(task, train.x, task.encode_targets(train.y))
+        if why is not None:
+            self.console.print(f"method='finetune', since {why}", highlight=False)
+        return why is None
+
+    def solve_task(self, task: Any, train: Dataset, dev: Dataset) -> Row:
+        """Solve the head, and return the only row of the curve."""
+        size, method = self.arguments.batch_size, self.arguments.method
+        # Without a method it chooses the head as well, and says why.
+        history = task.fit(train.x, train.y, size, method=method)
+        found = task.evaluate(dev.x, dev.y, size, verbose=0, return_dict=True)
+        row = {name: values[0] for name, values in history.history.items()}
+        return {"epoch": 0} | row | {f"val_{name}": x for name, x in found.items()}
+
+    def train_task(
+        self,
+        task: AlbertTask,
+        train: Dataset,
+        dev: Dataset,
+        identity: dict[str, Any],
+        checkpoint: TrainingCheckpoint | None,
+    ) -> TrainingRecorder:
+        """Train to the end, from the checkpoint if there is one."""
+        arguments, devices = self.arguments, self.devices
+        # Each takes its rows of all batches.
+        task.processes = devices.processes
+        width = task.backbone.hidden_dim
+        how = None if arguments.recipe is None else recipe(arguments.recipe)
+        batch_size = arguments.batch_size or (how.batch_size if how else _BATCH_SIZE)
+        batches = make_batches(
+            task, RawData(train.x, train.y), batch_size, "training", shuffle=True
+        )
+        held_out = as_dataset(
+            task, make_batches(task, RawData(dev.x, dev.y), batch_size)
+        )
+        epochs = arguments.epochs
+        if epochs is None:
+            epochs = how.epochs(len(batches.examples)) if how else _EPOCHS
+        steps = epochs * len(batches)
+        if how is not None:
+            rate = arguments.learning_rate or how.for_width(width).learning_rate
+            optimizer = replace(how, learning_rate=rate).optimizer(steps)
+        else:
+            scale = 1.0
+            if arguments.lora is not None:
+                scale = min(_MAX_LORA_FACTOR, _RATE_TIMES_RANK / arguments.lora)
+            rate = arguments.learning_rate or scale * default_learning_rate(
+                width, task.backbone.pretrained
+            )
+            optimizer = default_optimizer(rate, steps)
+        task.compile(optimizer=optimizer)
+        optimizer.build(task.trainable_variables)
+        # A thread reads ahead, possibly into the next epoch.
+        of_epoch = lru_cache(maxsize=2)(batches.of_epoch)
+
+        def read(number: int) -> Batch:
+            """Return this process' rows of a batch, by its number in the run."""
+            epoch, index = divmod(number, len(batches))
+            return take_rows(task, of_epoch(epoch)[index])
+
+        with self.stop:
+            recorder = TrainingRecorder(
+                *(self.folder, devices, self.stop, identity),
+                seed=arguments.seed,
+                num_batches=steps,
+                batches_per_row=len(batches),
+                batches_per_checkpoint=len(batches),
+                seconds_per_checkpoint=_SECONDS_PER_CHECKPOINT,
+                monitor=self.known.finetuning.monitor,
+                remedy=f"Start again with a lower --learning-rate than {rate:g}, in "
+                "another --output.",
+            )
+            recorder.devices.prepare(task, read(0))
+            recorder.begin(checkpoint, task)
+            if checkpoint is not None:
+                self.console.print(
+                    f"going on after {len(recorder.rows)} epochs, at step "
+                    f"{recorder.done:,} of {steps:,}"
+                )
+            quiet = {} if devices.is_chief else {"verbose": 0}
+            resumable_fit(task, recorder, read, validation_data=held_out, **quiet)
+        return recorder
+
+    def _finish(
+        self, task: AlbertTask, report: Report, rows: list[Row], errors: list[str]
+    ) -> list[Path]:
+        """Write the results, in one process, and return the plots."""
+        arguments, folder = self.arguments, self.folder
+        settings = {name: x for name, x in vars(arguments).items() if name != "output"}
+        contents = report.to_dict() | {"epochs": rows, "settings": settings}
+        if errors:
+            contents["errors"] = errors
+        plots = draw(folder.path, report, rows)
+        base = arguments.preset if arguments.difference else None
+        save = partial(task.save_to_preset, base=base)
+        row = self.known.row
+        card = model_card(arguments.task, row, report, settings, task, plots)
+        folder.finish(contents, rows, save, card, plots)
+        folder.tidy_up()
+        return plots
 
 
-def _finish(
-    arguments: argparse.Namespace,
-    folder: RunFolder,
-    task: AlbertTask,
-    report: Report,
-    rows: list[Row],
-    errors: list[str],
-) -> list[Path]:
-    """Write the results, in one process, and return the plots."""
-    settings = {name: x for name, x in vars(arguments).items() if name != "output"}
-    contents = report.to_dict() | {"epochs": rows, "settings": settings}
-    if errors:
-        contents["errors"] = errors
-    plots = draw(folder.path, report, rows)
-    base = arguments.preset if arguments.difference else None
-    save = partial(task.save_to_preset, base=base)
-    row = tasks.TASKS[arguments.task].row
-    card = model_card(arguments.task, row, report, settings, task, plots)
-    folder.finish(contents, rows, save, card, plots)
-    folder.tidy_up()
-    return plots
+def _has_task(source: Any, cls: type, head: Mapping[str, Any]) -> bool:
+    """Return whether a preset has the task, with the outputs of the new head."""
+    if not isinstance(source, Checkpoint) or source.task_name() != cls.__name__:
+        return False
+    return _outputs(source.task_arguments(cls)) == _outputs(head)
+
+
+def _outputs(arguments: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return what the outputs of a head depend on."""
+    names = arguments.get("labels")
+    return (
+        arguments.get("num_classes") if names is None else sorted(names),
+        arguments.get("activation") == "sigmoid",
+        arguments.get("head", "independent"),
+        arguments.get("objective", "cosine"),
+        bool(arguments.get("exits")),
+    )
 
 
 def _given(arguments: argparse.Namespace) -> dict[str, Any]:

@@ -41,7 +41,7 @@ from keras_albert.tasks.inputs.preprocessed_inputs import ID_NAMES
 from keras_albert.tasks.table import TASKS
 from keras_albert.text.batching import plan_batches
 from keras_albert.text.packing import pack_all
-from keras_albert.training.devices import OneDevice, devices_of_processes
+from keras_albert.training.devices import devices_of_processes
 from keras_albert.training.recorder import StopSignals
 from keras_albert.training.run_folder import content_of
 from keras_albert.utils.environment import check_packages, versions
@@ -58,26 +58,6 @@ class Predictor:
     inputs: Sequence[tuple[str, ...]]
     predict: Callable[[Columns], list[Answer]]
     close: Callable[[], None] = lambda: None
-
-
-def text_predictor(
-    inputs: Sequence[tuple[str, ...]],
-    run: Callable[[Columns], dict[str, Any]],
-    batch_size: int,
-    close: Callable[[], None] = lambda: None,
-) -> Predictor:
-    """Return the predictor of an export that takes texts."""
-
-    def run_batch(columns: Columns) -> list[Answer]:
-        if "choices" in columns:
-            choices = columns["choices"]
-            most = max(map(len, choices), default=0)
-            # Padded to equal numbers.
-            padded = [row + [""] * (most - len(row)) for row in choices]
-            columns = columns | {"choices": padded}
-        return rows_of_outputs(run(columns))
-
-    return by_length(inputs, run_batch, batch_size, close)
 
 
 def by_length(
@@ -145,6 +125,10 @@ _FIXED = (
 )
 
 
+# The sets of columns that an export can read, and its outputs for the texts of a batch.
+_Run = tuple[Sequence[tuple[str, ...]], Callable[[Columns], dict[str, Any]]]
+
+
 def open_predictor(
     model: str,
     batch_size: int,
@@ -157,17 +141,33 @@ def open_predictor(
     """Open a model of any kind."""
     if is_remote(model):
         model = str(fetch(model))
-    path = Path(model)
-    kinds = {".onnx": _open_onnx, ".tflite": _open_litert}
+    path, close = Path(model), lambda: None
     is_saved_model = path.is_dir() and (version_of(path) / "saved_model.pb").is_file()
-    if (is_saved_model or path.suffix in kinds) and num_layers:
+    if not is_saved_model and path.suffix not in (".onnx", ".tflite"):
+        depth = {} if num_layers is None else {"num_layers": num_layers}
+        return task_predictor(load_task(model, task, **depth), batch_size, **exits)
+    if num_layers:
         raise ValueError(_FIXED.format(path))
-    if path.suffix in kinds:
-        return kinds[path.suffix](path, batch_size, preset, exits)
-    if is_saved_model:
-        return _open_saved_model(path, batch_size, signature, exits)
-    depth = {} if num_layers is None else {"num_layers": num_layers}
-    return task_predictor(load_task(model, task, **depth), batch_size, **exits)
+    if path.suffix == ".onnx":
+        process = OnnxProcess(path)
+        close = process.close
+        try:
+            inputs, run = _open_onnx(process, path, preset, exits)
+        except BaseException:
+            close()
+            raise
+    elif path.suffix == ".tflite":
+        inputs, run = _open_litert(path, preset, exits)
+    else:
+        inputs, run = _open_saved_model(path, signature, exits)
+    # The depth, unless it is asked for.
+    left_out = () if "return_depths" in exits else ("depth",)
+
+    def run_batch(columns: Columns) -> list[Answer]:
+        outputs = run(columns).items()
+        return rows_of_outputs({n: x for n, x in outputs if n not in left_out})
+
+    return by_length(inputs, run_batch, batch_size, close)
 
 
 def _read_numbers(
@@ -185,49 +185,36 @@ def _read_numbers(
     return numbers
 
 
-def _asked_for(outputs: dict[str, Any], exits: dict[str, Any]) -> dict[str, Any]:
-    """Return outputs without the depth, unless it is asked for."""
-    left_out = () if "return_depths" in exits else ("depth",)
-    return {name: x for name, x in outputs.items() if name not in left_out}
+def _padded(columns: Columns) -> Columns:
+    """Return columns whose rows have equal numbers of choices, for a graph."""
+    if "choices" not in columns:
+        return columns
+    most = max(map(len, columns["choices"]), default=0)
+    padded = [row + [""] * (most - len(row)) for row in columns["choices"]]
+    return columns | {"choices": padded}
 
 
 def _open_onnx(
-    path: Path, batch_size: int, preset: str | None, exits: dict[str, Any]
-) -> Predictor:
-    process = OnnxProcess(path)
-    try:
-        metadata = process.metadata
-        numbers = _read_numbers(path, process.numbers, exits)
-
-        def run(columns: Columns) -> dict[str, Any]:
-            return _asked_for(process.run(columns | numbers), exits)
-
-        if metadata.get("inputs") == "transformers":
-            raise ValueError(
-                f"{path} takes ids by transformers' names, and is for other programs. "
-                "Ask the preset itself, or export it with `--format onnx`."
-            )
-        if metadata.get("inputs") == "text":
-            return text_predictor((process.columns,), run, batch_size, process.close)
-        labels = json.loads(metadata.get("labels", "[]"))
-        return _token_predictor(
-            lambda ids: run({name: x.tolist() for name, x in ids.items()}),
-            metadata.get("task", ""),
-            labels,
-            path,
-            preset,
-            None,
-            batch_size,
-            process.close,
+    process: "OnnxProcess", path: Path, preset: str | None, exits: dict[str, Any]
+) -> _Run:
+    metadata, kind = process.metadata, process.metadata.get("inputs")
+    numbers = _read_numbers(path, process.numbers, exits)
+    if kind == "transformers":
+        raise ValueError(
+            f"{path} takes ids by transformers' names, and is for other programs. "
+            "Ask the preset itself, or export it with `--format onnx`."
         )
-    except BaseException:
-        process.close()
-        raise
+    if kind == "text":
+        return (process.columns,), lambda x: process.run(_padded(x) | numbers)
+    labels = json.loads(metadata.get("labels", "[]"))
+
+    def run(ids: dict[str, Any]) -> dict[str, Any]:
+        return process.run({name: x.tolist() for name, x in ids.items()} | numbers)
+
+    return _run_on_texts(run, metadata.get("task", ""), labels, path, preset)
 
 
-def _open_litert(
-    path: Path, batch_size: int, preset: str | None, exits: dict[str, Any]
-) -> Predictor:
+def _open_litert(path: Path, preset: str | None, exits: dict[str, Any]) -> _Run:
     _read_numbers(path, (), exits)
     check_packages("A LiteRT model", "keras-albert[litert]", "ai_edge_litert")
     interpreter = import_module("ai_edge_litert.interpreter").Interpreter
@@ -240,27 +227,20 @@ def _open_litert(
     except (KeyError, ValueError, zipfile.BadZipFile) as error:
         msg = f"{path} is not a LiteRT model that `export` wrote ({error})."
         raise ValueError(msg) from error
-    return _token_predictor(
-        lambda ids: run(**ids),
-        described["task"],
-        described.get("labels", ()),
-        path,
-        preset,
-        described["sequence_length"],
-        batch_size,
-    )
+    how = path, preset, described["sequence_length"]
+    labels = described.get("labels", ())
+    return _run_on_texts(lambda ids: run(**ids), described["task"], labels, *how)
 
 
-def _token_predictor(
+def _run_on_texts(
     run: Callable[[dict[str, Any]], dict[str, Any]],
     task: str,
     labels: Sequence[str],
     path: Path,
     preset: str | None,
-    sequence_length: int | None,
-    batch_size: int,
-    close: Callable[[], None] = lambda: None,
-) -> Predictor:
+    sequence_length: int | None = None,
+) -> _Run:
+    """Return how a model of ids is run on texts, with the preprocessor of a preset."""
     if preset is None:
         raise ValueError(
             f"{path} takes ids, and has no vocabulary. Name the preset that it was "
@@ -277,23 +257,19 @@ def _token_predictor(
     preprocessor_cls = getattr(tasks, task).preprocessor_cls
     preprocessor = preprocessor_cls.from_preset(preset, **length)
 
-    def run_batch(columns: Columns) -> list[Answer]:
+    def run_texts(columns: Columns) -> dict[str, Any]:
         texts: tuple[Any, ...] = tuple(columns.values())
         x = texts if len(texts) > 1 else texts[0]
         examples, _ = preprocessor.encode_for("prediction", x)
         packed = pack_all(examples, preprocessor.padded_length, True)[0]
-        rows = rows_of_outputs(run({name: packed[name] for name in ID_NAMES}))
-        if labels:
-            for row in rows:
-                row["label"] = labels[int(row["index"])]
-        return rows
+        outputs = run({name: packed[name] for name in ID_NAMES})
+        names = {"label": [labels[n] for n in outputs["index"]]} if labels else {}
+        return outputs | names
 
-    return by_length(inputs, run_batch, batch_size, close)
+    return inputs, run_texts
 
 
-def _open_saved_model(
-    path: Path, batch_size: int, signature: str | None, exits: dict[str, Any]
-) -> Predictor:
+def _open_saved_model(path: Path, signature: str | None, exits: dict[str, Any]) -> _Run:
     check_packages("A SavedModel", "tensorflow-text", "tensorflow", "tensorflow_text")
     import tensorflow as tf  # noqa: PLC0415  (an extra)
     import tensorflow_text  # noqa: F401, PLC0415  (its operations)
@@ -320,7 +296,8 @@ def _open_saved_model(
         raise ValueError(msg)
 
     def run(columns: Columns) -> dict[str, Any]:
-        tensors = {name: tf.constant(x, tf.string) for name, x in columns.items()}
+        texts = _padded(columns).items()
+        tensors = {name: tf.constant(x, tf.string) for name, x in texts}
         # A function works only as long as the model exists.
         function = model.signatures[names[tuple(columns)]]
         specs = function.structured_input_signature[1]
@@ -334,9 +311,9 @@ def _open_saved_model(
             _, _, failed = error.message.partition("assertion failed: ")
             reason = (failed or error.message).partition("\n")[0]
             raise ValueError(f"TensorFlow says: {reason}") from error
-        return _asked_for({name: x.numpy() for name, x in outputs.items()}, exits)
+        return {name: x.numpy() for name, x in outputs.items()}
 
-    return text_predictor(sorted(names, key=len, reverse=True), run, batch_size)
+    return sorted(names, key=len, reverse=True), run
 
 
 def version_of(path: Path) -> Path:
@@ -411,57 +388,116 @@ def run(arguments: argparse.Namespace) -> None:
     """Run the command; several processes share the rows, and the first one writes."""
     stop = StopSignals()
     with stop.while_connected(devices_of_processes) as devices:
-        _run(arguments, devices, stop)
+        _Prediction(arguments, devices.processes, stop).run(devices.is_chief)
 
 
-def _run(arguments: argparse.Namespace, devices: OneDevice, stop: StopSignals) -> None:
-    processes, rows = devices.processes, FileRows(arguments.file)
-    if processes is None and stop.requested:
-        raise KeyboardInterrupt(stop.number)
-    if processes is not None:
-        settings = _settings(arguments)
-        # Copies of files have times of their own.
-        same = {k: x for k, x in settings.items() if not k.startswith("change of")}
-        facts = {"versions": versions(), "files or options": same}
-        for name in ("file", "model", "preset"):
-            facts[f"content of {name}"] = content_of(getattr(arguments, name))
-        processes.check_same(facts)
-    if not devices.is_chief:
-        done = int(processes.gather([0.0])[0][0])
-        deque(_answers(arguments, rows, done, stop, processes), maxlen=0)
-    elif arguments.output is None:
+class _Prediction:
+    """A run of the command, in one of its processes."""
+
+    def __init__(
+        self,
+        arguments: argparse.Namespace,
+        processes: Processes | None,
+        stop: StopSignals,
+    ) -> None:
+        self.arguments, self.processes, self.stop = arguments, processes, stop
+        self.rows = FileRows(arguments.file)
+
+    def run(self, is_chief: bool) -> None:
+        arguments, processes = self.arguments, self.processes
+        if processes is None and self.stop.requested:
+            raise KeyboardInterrupt(self.stop.number)
         if processes is not None:
-            processes.gather([0.0])
-        lines = AnswerLines(arguments.to or FORMATS[0])
-        for answers in _answers(arguments, rows, 0, stop, processes):
-            sys.stdout.buffer.write(lines.encode(answers))
-            sys.stdout.buffer.flush()
-    else:
-        _write_file(arguments, rows, stop, processes)
+            settings = _settings(arguments)
+            # Copies of files have times of their own.
+            same = {k: x for k, x in settings.items() if not k.startswith("change of")}
+            facts = {"versions": versions(), "files or options": same}
+            for name in ("file", "model", "preset"):
+                facts[f"content of {name}"] = content_of(getattr(arguments, name))
+            processes.check_same(facts)
+        if not is_chief:
+            # The first process says how many rows are done.
+            deque(self._answers(self._tell_done(0)), maxlen=0)
+        elif arguments.output is not None:
+            self._write_file()
+        else:
+            lines = AnswerLines(arguments.to or FORMATS[0])
+            for answers in self._answers(self._tell_done(0)):
+                sys.stdout.buffer.write(lines.encode(answers))
+                sys.stdout.buffer.flush()
 
+    def _tell_done(self, rows: int) -> int:
+        """Return how many rows the first process has, which a file may hold."""
+        if self.processes is None:
+            return rows
+        return int(self.processes.gather([float(rows)])[0][0])
 
-def _write_file(
-    arguments: argparse.Namespace,
-    rows: FileRows,
-    stop: StopSignals,
-    processes: Processes | None,
-) -> None:
-    """Write the predictions to a file, and continue an interrupted one."""
-    file = AnswerFile(arguments.output, _format(arguments), _settings(arguments))
-    with file:
-        if file.done:
-            print(f"going on after {file.done:,} rows", file=sys.stderr)
-        if processes is not None:
-            processes.gather([float(file.done)])
-        answers = _answers(arguments, rows, file.done, stop, processes)
-        try:
-            for part in _watched(answers, rows):
-                file.write(part)
-        except KeyboardInterrupt as stopped:
-            stopped.add_note(RESUME)
-            raise
-        file.finish()
-    print(arguments.output, file=sys.stderr)
+    def _write_file(self) -> None:
+        """Write the predictions to a file, and continue an interrupted one."""
+        output, settings = self.arguments.output, _settings(self.arguments)
+        with AnswerFile(output, _format(self.arguments), settings) as file:
+            if file.done:
+                print(f"going on after {file.done:,} rows", file=sys.stderr)
+            try:
+                for part in self._watched(self._answers(self._tell_done(file.done))):
+                    file.write(part)
+            except KeyboardInterrupt as stopped:
+                stopped.add_note(RESUME)
+                raise
+            file.finish()
+        print(output, file=sys.stderr)
+
+    def _answers(self, done: int) -> Iterator[list[Answer]]:
+        """Predict for the rows after those that are done, in parts."""
+        arguments, rows, stop = self.arguments, self.rows, self.stop
+        count = 1 if self.processes is None else self.processes.count
+        names = ("model", "batch_size", "task", "preset", "signature")
+        given = (getattr(arguments, name) for name in names)
+        predictor = open_predictor(*given, **given_options(arguments, _DEPTH))
+        asked = {"text": arguments.text_column, "text_pair": arguments.text_pair_column}
+        with closing(predictor):
+            if not rows.columns:
+                return
+            found = rows.table([]).find_inputs(predictor.inputs, asked)
+
+            def ask(part: list[tuple[int, Row]]) -> list[Answer]:
+                try:
+                    return predictor.predict(rows.table(part).read_inputs(found))
+                except ValueError as error:
+                    where = f"in lines {part[0][0]} to {part[-1][0]}"
+                    raise ValueError(f"{rows.path}, {where}: {error}") from error
+
+            left = ((rows.line, row) for row in islice(rows, done, None))
+            size = arguments.batch_size * _BATCHES_AT_ONCE * count
+            while part := list(islice(left, size)):
+                if self.processes is None:
+                    yield ask(part)
+                    continue
+                yield _ask_all(ask, part, self.processes)
+                # All end after the same part, since the others would wait.
+                if self.processes.sum([float(stop.requested)])[0]:
+                    raise KeyboardInterrupt(stop.number or signal.SIGTERM)
+
+    def _watched(self, parts: Iterator[list[Answer]]) -> Iterator[list[Answer]]:
+        """Show a progress bar of the file."""
+        console = Console(stderr=True)
+        bar = Progress(
+            BarColumn(),
+            TextColumn("{task.percentage:>3.0f}%"),
+            TextColumn("{task.fields[rows]:,} rows"),
+            TimeRemainingColumn(),
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
+        )
+        with bar:
+            total = max(1, self.rows.path.stat().st_size)
+            task = bar.add_task("", total=total, rows=0)
+            count = 0
+            for part in parts:
+                yield part
+                count += len(part)
+                bar.update(task, completed=self.rows.position, rows=count)
 
 
 def _format(arguments: argparse.Namespace) -> str:
@@ -487,55 +523,11 @@ def _settings(arguments: argparse.Namespace) -> dict[str, Any]:
     return settings | {"format": _format(arguments)}
 
 
-def _answers(
-    arguments: argparse.Namespace,
-    rows: FileRows,
-    done: int,
-    stop: StopSignals,
-    processes: Processes | None,
-) -> Iterator[list[dict[str, Any]]]:
-    """Predict for the rows after those that are done, in parts."""
-    count = 1 if processes is None else processes.count
-    names = ("model", "batch_size", "task", "preset", "signature")
-    given = (getattr(arguments, name) for name in names)
-    predictor = open_predictor(*given, **given_options(arguments, _DEPTH))
-    asked = {"text": arguments.text_column, "text_pair": arguments.text_pair_column}
-    with closing(predictor):
-        if not rows.columns:
-            return
-        found = rows.table([]).find_inputs(predictor.inputs, asked)
-        left = ((rows.line, row) for row in islice(rows, done, None))
-        size = arguments.batch_size * _BATCHES_AT_ONCE * count
-        while part := list(islice(left, size)):
-            ask = partial(_ask, predictor, rows, found)
-            if processes is None:
-                yield ask(part)
-                continue
-            yield _ask_all(ask, part, processes)
-            # All end after the same part, since the others would wait.
-            if processes.sum([float(stop.requested)])[0]:
-                raise KeyboardInterrupt(stop.number or signal.SIGTERM)
-
-
-def _ask(
-    predictor: Predictor,
-    file: FileRows,
-    found: dict[str, list[str]],
-    rows: list[tuple[int, Row]],
-) -> list[dict[str, Any]]:
-    inputs = file.table(rows).read_inputs(found)
-    try:
-        return predictor.predict(inputs)
-    except ValueError as error:
-        msg = f"{file.path}, in lines {rows[0][0]} to {rows[-1][0]}: {error}"
-        raise ValueError(msg) from error
-
-
 def _ask_all(
-    ask: Callable[[list[tuple[int, Row]]], list[dict[str, Any]]],
+    ask: Callable[[list[tuple[int, Row]]], list[Answer]],
     rows: list[tuple[int, Row]],
     processes: Processes,
-) -> list[dict[str, Any]]:
+) -> list[Answer]:
     """Let each process predict for some rows, and return all predictions."""
     size = -(-len(rows) // processes.count)
     own = rows[processes.index * size :][:size]
@@ -550,26 +542,3 @@ def _ask_all(
         if isinstance(each, str):
             raise ValueError(each)
     return [answer for each in found for answer in each]
-
-
-def _watched(
-    parts: Iterator[list[dict[str, Any]]], rows: FileRows
-) -> Iterator[list[dict[str, Any]]]:
-    """Show a progress bar of the file."""
-    console = Console(stderr=True)
-    bar = Progress(
-        BarColumn(),
-        TextColumn("{task.percentage:>3.0f}%"),
-        TextColumn("{task.fields[rows]:,} rows"),
-        TimeRemainingColumn(),
-        console=console,
-        transient=True,
-        disable=not console.is_terminal,
-    )
-    with bar:
-        task = bar.add_task("", total=max(1, rows.path.stat().st_size), rows=0)
-        count = 0
-        for part in parts:
-            yield part
-            count += len(part)
-            bar.update(task, completed=rows.position, rows=count)

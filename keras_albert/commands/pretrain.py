@@ -38,7 +38,7 @@ def run_prepare(arguments: argparse.Namespace) -> None:
     with hidden_messages() as shown, open(shown, "w", closefd=False) as stderr:
         bar = progress_bar(Console(file=stderr), arguments.quiet)
         with bar, beam_output(arguments.output) as output:
-            metadata = _prepare(arguments, output, console, bar)
+            metadata = _prepare(arguments, output, bar)
     table = Table("counted", "number")
     table.columns[1].justify = "right"
     for name, count in metadata.counters.items():
@@ -75,7 +75,7 @@ _EXAMPLES = (
 
 
 def _prepare(
-    arguments: argparse.Namespace, output: str, console: Console, bar: Progress
+    arguments: argparse.Namespace, output: str, bar: Progress
 ) -> PreparedMetadata:
     options: Any = None
     if arguments.beam is not None:
@@ -87,7 +87,7 @@ def _prepare(
     elif arguments.workers > 1:
         options = {"direct_num_workers": arguments.workers}
         options["direct_running_mode"] = "multi_processing"
-    vocabulary = _vocabulary(arguments, output, console, bar, options)
+    vocabulary = _vocabulary(arguments, output, bar, options)
     return pipeline.prepare_examples(
         arguments.inputs,
         output,
@@ -108,11 +108,7 @@ def _shown_in(bar: Progress, what: str) -> Callable[[int, int], None]:
 
 
 def _vocabulary(
-    arguments: argparse.Namespace,
-    output: str,
-    console: Any,
-    bar: Progress,
-    options: Any,
+    arguments: argparse.Namespace, output: str, bar: Progress, options: Any
 ) -> Any:
     """Return the given vocabulary or the one of an earlier run, or train one."""
     if arguments.vocabulary is not None:
@@ -120,7 +116,7 @@ def _vocabulary(
     stored = pipeline.stored_vocabulary(output)
     size = AlbertTokenizer(stored).vocabulary_size() if stored is not None else None
     if size == arguments.vocabulary_size:
-        console.print("The vocabulary of the earlier run is kept.")
+        plain_console().print("The vocabulary of the earlier run is kept.")
         return stored
     return pipeline.train_vocabulary_on(
         arguments.inputs,

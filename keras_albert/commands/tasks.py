@@ -40,6 +40,11 @@ class CommandTask:
         data: Dataset = getattr(datasets, self.finetuning.read)(path, arguments)
         return data
 
+    def read_both(self, arguments: argparse.Namespace) -> list[Dataset]:
+        """Read the training and the dev file, with scores on one scale."""
+        paths = arguments.train, arguments.dev
+        return datasets.on_one_scale([self.read(path, arguments) for path in paths])
+
     def evaluate(self, task: AlbertTask, data: Dataset) -> metrics.Evaluation:
         """Evaluate a model on a file."""
         run: Callable[..., metrics.Evaluation]

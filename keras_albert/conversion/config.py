@@ -140,18 +140,25 @@ def size_config(
     }
 
 
-def check_groups(
-    num_layers: int, num_groups: int, group_of: Callable[[int], int], library: str
-) -> None:
+# How libraries divide layers among groups: in floating point, which for some numbers is
+# one too low. Here the group is `layer * num_groups // num_layers`.
+_GROUP_OF: dict[str, Callable[[int, int, int], int]] = {
+    "transformers": lambda layer, layers, groups: int(layer / (layers / groups)),
+    "google-research/albert": lambda layer, layers, groups: int(
+        layer / layers * groups
+    ),
+}
+
+
+def check_groups(num_layers: int, num_groups: int, library: str) -> None:
     """Check that another library assigns layers to the same groups."""
-    # Other libraries divide in floating point, which for some numbers is one too low;
-    # here the group is `layer * num_groups // num_layers`.
     for layer in range(num_layers):
         group = layer * num_groups // num_layers
-        if group_of(layer) != group:
+        theirs = _GROUP_OF[library](layer, num_layers, num_groups)
+        if theirs != group:
             raise ValueError(
                 f"With num_layers={num_layers} and num_groups={num_groups}, {library} "
-                f"assigns layer {layer} to group {group_of(layer)} by rounding, and "
+                f"assigns layer {layer} to group {theirs} by rounding, and "
                 f"this package to group {group}. The outputs would differ; choose "
                 "`num_groups` that divides `num_layers`."
             )

@@ -95,7 +95,8 @@ class TransformersCheckpoint(WeightMapCheckpoint):
         for key in ("is_decoder", "add_cross_attention"):
             if config.get(key):
                 raise wrong_value(path, key, config[key], "false, as in an encoder")
-        _check_groups(arguments["num_layers"], arguments["num_groups"])
+        sizes = arguments["num_layers"], arguments["num_groups"]
+        check_groups(*sizes, "transformers")
         if not self.format.always_projects:
             arguments["use_embedding_projection"] = None
         return arguments | {"pooler_activation": self.format.pooler_activation}
@@ -336,7 +337,7 @@ class TransformersFormat(WeightMapFormat):
                 f"{sizes}. Export it with model_type='albert'."
             )
         check_head_epsilon(model, "transformers")
-        _check_groups(backbone.num_layers, backbone.num_groups)
+        check_groups(backbone.num_layers, backbone.num_groups, "transformers")
         config = backbone_config(backbone, keys=self.weight_map.keys)
         for key in self.weight_map.unused_keys:
             del config[key]
@@ -389,13 +390,6 @@ def refuse_other_models(files: Files) -> None:
         f"{files.directory} contains a model of type {model_type!r}, which this "
         f"package does not read: {reason}. Choose a checkpoint of one of: "
         f"{', '.join(READ)}."
-    )
-
-
-def _check_groups(num_layers: int, num_groups: int) -> None:
-    per_group = num_layers / num_groups
-    check_groups(
-        num_layers, num_groups, lambda layer: int(layer / per_group), "transformers"
     )
 
 

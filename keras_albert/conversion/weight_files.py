@@ -14,8 +14,11 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
+import h5py
 import numpy as np
 import numpy.typing as npt
+from safetensors import safe_open
+from safetensors.numpy import save_file
 
 from keras_albert.presets.stored_weights import check_shard_name, named_arrays
 from keras_albert.utils.atomic_files import atomic_file
@@ -99,8 +102,6 @@ def safetensors_of(directory: Path) -> Tensors:
 
 def write_safetensors(directory: Path, tensors: dict[str, npt.NDArray[Any]]) -> None:
     """Write one file that transformers reads."""
-    from safetensors.numpy import save_file  # noqa: PLC0415  (rarely needed)
-
     # transformers refuses a file that does not name the library of its layout.
     # `save_file` restricts access to this user.
     with atomic_file(directory / SAFETENSORS_FILE) as partial:
@@ -145,8 +146,6 @@ def _read_shards(
 
 
 def _read_safetensors(path: Path) -> Tensors:
-    from safetensors import safe_open  # noqa: PLC0415  (rarely needed)
-
     with reading(path):
         with open(path, "rb") as header:
             length = int.from_bytes(header.read(8), "little")
@@ -265,9 +264,8 @@ def _check_pickle(file: Any, most: int | None) -> None:
 
 def _read_h5(path: Path) -> Tensors:
     """Return the tensors of a former TensorFlow class, by PyTorch's names."""
-    # Source: `modeling_tf_pytorch_utils.py` of transformers 4.
-    import h5py  # noqa: PLC0415  (comes with Keras; rarely needed at import)
 
+    # Source: `modeling_tf_pytorch_utils.py` of transformers 4.
     def read(place: str, turned: bool) -> npt.NDArray[Any]:
         with reading(path), h5py.File(path) as file:
             values = np.asarray(file[place])

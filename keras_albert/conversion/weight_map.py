@@ -523,11 +523,9 @@ class WeightMapFormat(CheckpointFormat):
     def dump(self, model: keras.Model) -> dict[str, Array]:
         """Return copies of a model's weights, by the format's names."""
         head, backbone = self.head_for(model), backbone_of(model)
-        mappings, pooler = self.backbone_mappings(backbone), self.pooler_of(head)
-        mappings += head.mappings
-        kept = [] if head.has_pooler else [each.variable for each in pooler]
-        mappings += pooler if head.has_pooler else ()
-        tensors = dump_weights(model, mappings, kept=kept)
+        pooler = () if head.has_pooler else self.pooler_of(head)
+        kept = [each.variable for each in pooler]
+        tensors = dump_weights(model, self.mappings(model), kept=kept)
         projects = backbone.embedding.projection is not None
         widths = backbone.embedding_dim, backbone.hidden_dim
         if self.always_projects and not projects:

@@ -178,11 +178,8 @@ class Preset(Checkpoint):
         return {name: config[name] for name in config if name not in others}
 
     def load_backbone(self, cls: Any, load_weights: bool = True, **kwargs: Any) -> Any:
-        config, saved = (
-            self.backbone_arguments(),
-            _class(self.config(CONFIG_FILE)),
-        )
-        if not issubclass(saved, cls):
+        config = self.backbone_arguments()
+        if not issubclass(_class(self.config(CONFIG_FILE)), cls):
             name = self.config(CONFIG_FILE)["registered_name"]
             raise ValueError(
                 f"{self.directory / CONFIG_FILE} describes a {name!r}, which is no "

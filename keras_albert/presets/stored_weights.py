@@ -6,6 +6,7 @@ from itertools import pairwise
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any, NamedTuple
 
+import h5py
 import keras
 import numpy as np
 
@@ -117,8 +118,6 @@ def stored_arrays(path: Path) -> list[StoredArray]:
 
 def named_arrays(path: Path) -> dict[str, StoredArray]:
     """Return the arrays of one HDF5 file by their paths in it; see `stored_arrays`."""
-    import h5py  # noqa: PLC0415  (comes with Keras; rarely needed at import)
-
     arrays: dict[str, StoredArray] = {}
     places: list[tuple[int, int]] = []
     claimed = 0
@@ -175,8 +174,6 @@ def _files(path: Path) -> list[Path]:
 
 def _entries(path: Path) -> Iterator[tuple[str, Any]]:
     """Yield the arrays of a file, without the states of optimizers and generators."""
-    import h5py  # noqa: PLC0415  (comes with Keras; rarely needed at import)
-
     if not path.is_file():
         raise ValueError(f"{path} is missing. Copy or download the whole preset again.")
     with reading(path), h5py.File(path) as file:

@@ -1,8 +1,10 @@
 """What all exports share: checks, tables, metadata and weights of tasks, and errors."""
 
+import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any
@@ -15,6 +17,7 @@ from keras_albert import tasks
 from keras_albert.tasks.base.task import AlbertTask
 from keras_albert.tasks.table import TASKS, TaskRow
 from keras_albert.text.tag_schemes import tags_to_spans
+from keras_albert.text.tasks.token_classification import pattern_of_words
 from keras_albert.types import FloatArray
 from keras_albert.utils.environment import versions
 from keras_albert.utils.keras_internals import all_layers
@@ -111,6 +114,16 @@ def character_class(codes: Iterable[int]) -> str:
         last = rf"-\x{{{run[-1]:X}}}" if len(run) > 1 else ""
         parts.append(rf"\x{{{run[0]:X}}}{last}")
     return f"[{''.join(parts)}]"
+
+
+@cache
+def word_pattern() -> str:
+    """Return the pattern of words for RE2, which has no names of Python's classes."""
+    codes = (code for code in range(sys.maxunicode + 1) if not 0xD800 <= code <= 0xDFFF)
+    characters = "".join(map(chr, codes))
+    return pattern_of_words(
+        lambda kind: character_class(map(ord, re.findall(f"[{kind}]", characters)))
+    )
 
 
 def token_names(tokenizer: Any) -> list[str]:

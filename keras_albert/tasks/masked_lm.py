@@ -118,8 +118,76 @@ class MaskedLMTask(AlbertTask):
         candidates = target_ids(self.preprocessor.tokenizer, targets)
         examples, batched = self.encode("prediction", texts)
         self.random_head.warn(self, "fill_mask", "masked_lm_head")
-        answers = fill_masks(self, examples, top_k, candidates, batch_size)
+        size = 32 if batch_size is None else batch_size
+        answers = self._fill_masks(examples, top_k, candidates, size)
         return answers if batched else answers[0]
+
+    def _fill_masks(
+        self, examples: WrittenMasks, top_k: int, candidates: IntArray, size: int
+    ) -> list[Any]:
+        """Find the most likely tokens for each mask of each text."""
+        tokenizer = self.preprocessor.tokenizer
+        if (examples.written == 0).any():
+            mask = tokenizer.mask_token
+            raise ValueError(
+                f"Row {int(np.argmin(examples.written))} of the texts has no {mask}. "
+                f"Write {mask} where a token is to be filled in."
+            )
+        padded_length = self.batch_outputs.padded_length(examples)
+        batches = LengthBatches(examples, padded_length, size)
+        answers: list[Any] = [None] * len(examples)
+        # Batch by batch: the scores of all masks may not fit in memory.
+        for index, rows in enumerate(batches.plan):
+            (inputs,) = batches[index]
+            # The longest rows come first, so that errors appear early.
+            self._check_nothing_lost(examples, rows, inputs["token_ids"])
+            outputs = self.token_scores(outputs_of(self, inputs))
+            for row, padded, mask, scores in zip(
+                rows, inputs["token_ids"], inputs["padding_mask"], outputs, strict=True
+            ):
+                ids = padded[: mask.sum()]
+                places = np.flatnonzero(ids == tokenizer.mask_token_id).tolist()
+                fillings = [
+                    self._fill(ids, place, scores[slot], top_k, candidates)
+                    for slot, place in enumerate(places)
+                ]
+                answers[row] = fillings if len(fillings) > 1 else fillings[0]
+        return answers
+
+    def _fill(
+        self, ids: IntArray, place: int, scores: Any, top_k: int, candidates: IntArray
+    ) -> list[dict[str, Any]]:
+        tokenizer = self.preprocessor.tokenizer
+        chances = softmax(scores)[candidates]
+        best = np.argsort(-chances, kind="stable")[:top_k]
+        alone = int((ids == tokenizer.mask_token_id).sum()) == 1
+        answers = []
+        for token, score in zip(candidates[best].tolist(), chances[best], strict=True):
+            filled = ids.copy()
+            filled[place] = token
+            sequence = _join(tokenizer, filled.tolist(), skip_special=alone)
+            answers.append(
+                {
+                    "score": float(score),
+                    "token": token,
+                    "token_str": _join(tokenizer, [token]),
+                    "sequence": sequence,
+                }
+            )
+        return answers
+
+    def _check_nothing_lost(
+        self, examples: WrittenMasks, rows: Int64Array, token_ids: IntArray
+    ) -> None:
+        masks = (token_ids == examples.mask_token_id).sum(axis=1)
+        lost = rows[masks < examples.written[rows]]
+        if len(lost):
+            mask = self.preprocessor.tokenizer.mask_token
+            raise ValueError(
+                f"Row {int(lost.min())} of the texts is longer than the "
+                f"{self.preprocessor.max_length} tokens that the model reads, and a "
+                f"{mask} in it is cut off. Shorten the text around it."
+            )
 
 
 def masked_lm_inputs(backbone: AlbertBackbone) -> dict[str, Any]:
@@ -134,14 +202,12 @@ def masked_lm_head(
     activation: Activation | None = None,
 ) -> MaskedLMHead:
     """Return a head with random weights that fits a backbone."""
+    if layer_norm_epsilon is None:
+        layer_norm_epsilon = backbone.layer_norm_epsilon
     return MaskedLMHead(
         backbone.token_embedding,
         activation=backbone.activation if activation is None else activation,
-        layer_norm_epsilon=(
-            backbone.layer_norm_epsilon
-            if layer_norm_epsilon is None
-            else layer_norm_epsilon
-        ),
+        layer_norm_epsilon=layer_norm_epsilon,
         dtype=backbone.dtype_policy,
         name="masked_lm_head",
     )
@@ -371,71 +437,6 @@ class TokenCrossEntropy(keras.losses.Loss):
         return ops.reshape(losses, ops.shape(y_pred)[:-1])
 
 
-def fill_masks(
-    task: AlbertTask,
-    examples: WrittenMasks,
-    top_k: int,
-    candidates: IntArray,
-    batch_size: int | None = None,
-) -> list[Any]:
-    """Find the most likely tokens for each mask of each text."""
-    tokenizer = task.preprocessor.tokenizer
-    if (examples.written == 0).any():
-        mask = tokenizer.mask_token
-        raise ValueError(
-            f"Row {int(np.argmin(examples.written))} of the texts has no {mask}. Write "
-            f"{mask} where a token is to be filled in."
-        )
-    padded_length = task.batch_outputs.padded_length(examples)
-    size = 32 if batch_size is None else batch_size
-    batches = LengthBatches(examples, padded_length, size)
-    answers: list[Any] = [None] * len(examples)
-    # Batch by batch: the scores of all masks may not fit in memory.
-    for index, rows in enumerate(batches.plan):
-        (inputs,) = batches[index]
-        # The longest rows come first, so that errors appear early.
-        _check_nothing_lost(task, examples, rows, inputs["token_ids"])
-        outputs = task.token_scores(outputs_of(task, inputs))
-        for row, padded, mask, scores in zip(
-            rows, inputs["token_ids"], inputs["padding_mask"], outputs, strict=True
-        ):
-            ids = padded[: mask.sum()]
-            places = np.flatnonzero(ids == tokenizer.mask_token_id).tolist()
-            fillings = [
-                _fill(tokenizer, ids, place, scores[slot], top_k, candidates)
-                for slot, place in enumerate(places)
-            ]
-            answers[row] = fillings if len(fillings) > 1 else fillings[0]
-    return answers
-
-
-def _fill(
-    tokenizer: Any,
-    ids: IntArray,
-    place: int,
-    scores: npt.NDArray[np.float32],
-    top_k: int,
-    candidates: IntArray,
-) -> list[dict[str, Any]]:
-    chances = softmax(scores)[candidates]
-    best = np.argsort(-chances, kind="stable")[:top_k]
-    alone = int((ids == tokenizer.mask_token_id).sum()) == 1
-    answers = []
-    for token, score in zip(candidates[best].tolist(), chances[best], strict=True):
-        filled = ids.copy()
-        filled[place] = token
-        sequence = _join(tokenizer, filled.tolist(), skip_special=alone)
-        answers.append(
-            {
-                "score": float(score),
-                "token": token,
-                "token_str": _join(tokenizer, [token]),
-                "sequence": sequence,
-            }
-        )
-    return answers
-
-
 def _join(tokenizer: Any, ids: list[int], skip_special: bool = False) -> str:
     """Join pieces as transformers does, with special tokens as they are written."""
     special = tokenizer.special_token_ids if skip_special else ()
@@ -475,17 +476,3 @@ def _target_id(tokenizer: Any, target: Any) -> np.int32:
         f"{pieces!r}. A [MASK] stands for one token: name another word, or one of "
         "these pieces."
     )
-
-
-def _check_nothing_lost(
-    task: AlbertTask, examples: WrittenMasks, rows: Int64Array, token_ids: IntArray
-) -> None:
-    masks = (token_ids == examples.mask_token_id).sum(axis=1)
-    lost = rows[masks < examples.written[rows]]
-    if len(lost):
-        mask = task.preprocessor.tokenizer.mask_token
-        raise ValueError(
-            f"Row {int(lost.min())} of the texts is longer than the "
-            f"{task.preprocessor.max_length} tokens that the model reads, and a {mask} "
-            "in it is cut off. Shorten the text around it."
-        )

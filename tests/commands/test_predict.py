@@ -123,7 +123,8 @@ def test_a_preset_answers_files(suffix, preset, expected, tmp_path):
     assert sorted(tmp_path.iterdir()) == sorted([path, output])
 
 
-def test_a_run_that_dies_goes_on(preset, file, expected, tmp_path, monkeypatch, capsys):
+def die_at(monkeypatch, call):
+    """Predict for two batches at once, and stop at a call; return the rows of each."""
     monkeypatch.setattr(predict, "_BATCHES_AT_ONCE", 2)
     asked, opened = [], predict.open_predictor
 
@@ -132,13 +133,18 @@ def test_a_run_that_dies_goes_on(preset, file, expected, tmp_path, monkeypatch, 
 
         def dies(columns):
             asked.append(len(columns["text"]))
-            if len(asked) == 3:
+            if len(asked) == call:
                 raise KeyboardInterrupt
             return predictor.predict(columns)
 
         return replace(predictor, predict=dies)
 
     monkeypatch.setattr(predict, "open_predictor", open_one_that_dies)
+    return asked
+
+
+def test_a_run_that_dies_goes_on(preset, file, expected, tmp_path, monkeypatch, capsys):
+    asked = die_at(monkeypatch, 3)
     output = tmp_path / "answers.jsonl"
     command = ["predict", preset, file, "--output", output, "--batch-size", 5]
     assert run(*command) == 130
@@ -167,15 +173,7 @@ def test_a_run_of_another_model_does_not_go_on(
 ):
     model, output = tmp_path / "model", tmp_path / "answers.jsonl"
     shutil.copytree(preset, model)
-    monkeypatch.setattr(predict, "_BATCHES_AT_ONCE", 2)
-    ask = predict._ask
-
-    def dies_later(predictor, file, found, rows):
-        if rows[0][0] > 1:
-            raise KeyboardInterrupt
-        return ask(predictor, file, found, rows)
-
-    monkeypatch.setattr(predict, "_ask", dies_later)
+    die_at(monkeypatch, 2)
     command = ["predict", model, file, "--output", output, "--batch-size", 5]
     assert run(*command) == 130
     assert len(read(tmp_path / "answers.jsonl.partial")) == 10

@@ -56,6 +56,7 @@ from keras_albert.utils.atomic_files import temporary_directory
 from keras_albert.utils.child_process import run_in_tensorflow
 from keras_albert.utils.reading import write_json
 
+_LIBRARY = "google-research/albert"
 _VOCABULARY_FILE = "30k-clean.model"
 
 # The keys and the defaults of BERT's config, by ALBERT's keys.
@@ -96,7 +97,8 @@ class GoogleCheckpoint(WeightMapCheckpoint):
         arguments = backbone_arguments(
             config, str(path), _ACTIVATIONS, self.format.keys, defaults
         )
-        _check_groups(arguments["num_layers"], arguments["num_groups"])
+        sizes = arguments["num_layers"], arguments["num_groups"]
+        check_groups(*sizes, _LIBRARY)
         arguments["use_embedding_projection"] = None
         return arguments
 
@@ -240,7 +242,7 @@ class GoogleFormat(WeightMapFormat):
 
     def check_layers(self, backbone: AlbertBackbone) -> None:
         """Check that the layers of a backbone share weights as they do there."""
-        _check_groups(backbone.num_layers, backbone.num_groups)
+        check_groups(backbone.num_layers, backbone.num_groups, _LIBRARY)
 
     def write_tensors(
         self, prefix: Path, tensors: dict[str, Array], num_heads: int
@@ -286,21 +288,12 @@ def _outputs(found: dict[str, tuple[int, ...]]) -> int:
     return next(iter(found.get("output_weights", ())), 1)
 
 
-def _check_groups(num_layers: int, num_groups: int) -> None:
-    check_groups(
-        num_layers,
-        num_groups,
-        lambda layer: int(layer / num_layers * num_groups),
-        "google-research/albert",
-    )
-
-
 _FILES = ("albert_config.json", "albert_model.ckpt")
 _BERT_FILES = ("bert_config.json", "bert_model.ckpt")
 GOOGLE_BERT = GoogleFormat("google-bert", "google-research/bert", BERT, *_BERT_FILES)
 GOOGLE = GoogleFormat(
     "google",
-    "google-research/albert",
+    _LIBRARY,
     ALBERT,
     "albert_config.json",
     "model.ckpt-best",

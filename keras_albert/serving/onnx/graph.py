@@ -4,23 +4,22 @@ from typing import Any, ClassVar
 
 import keras
 
-from keras_albert.serving.onnx.builder import OnnxBuilder, encode, pool
+from keras_albert.serving.onnx.builder import OnnxBackbone, OnnxBuilder
 from keras_albert.serving.onnx.text import OnnxText, Pieces
 from keras_albert.serving.tasks import WINDOWS_AT_ONCE
 from keras_albert.tasks.base.task import AlbertTask
 from keras_albert.tasks.inputs.preprocessed_inputs import ID_NAMES
 
 
-class OnnxTask:
+class OnnxTask(OnnxBackbone):
     """A task as an ONNX graph, with ids or texts as inputs."""
 
     # The inputs of strings, each with its axes after the batch.
     text_axes: ClassVar[dict[str, tuple[str, ...]]] = {"text": ()}
 
     def __init__(self, task: AlbertTask, builder: OnnxBuilder) -> None:
+        super().__init__(task.backbone, builder)
         self.task = task
-        self.builder = builder
-        self.op = builder.op
 
     def from_tokens(self) -> None:
         """Build the graph that takes the preprocessor's outputs, in int32."""
@@ -80,14 +79,39 @@ class OnnxTask:
         """Tokenize, truncate and pack one or two columns of texts."""
         return self.texts.pack(self.texts.truncate(self.texts.tokenize(*columns)))
 
-    def encode(self, ids: dict[str, Any]) -> Any:
-        """Run the backbone and return `sequence_output`."""
-        return encode(self.builder, self.task.backbone, ids)
-
     def encode_pooled(self, ids: dict[str, Any]) -> Any:
         """Run the backbone and return `pooled_output`."""
-        sequence = self.encode(ids)
-        return pool(self.builder, self.task.backbone, sequence, ids["padding_mask"])
+        return self.pool(self.encode(ids), ids["padding_mask"])
+
+    def run_windows(self, ids: dict[str, Any]) -> Any:
+        """Return the results of `run` for many rows, computed in batches."""
+        op, builder = self.op, self.builder
+        rows = builder.size(ids["token_ids"], 0)
+        turns = op.Max(op.Div(op.Add(rows, WINDOWS_AT_ONCE - 1), WINDOWS_AT_ONCE), 1)
+        at_once = op.Div(op.Sub(op.Add(rows, turns), 1), turns)
+        count = op.Mul(turns, at_once)
+        # The last row is repeated to fill the last batch.
+        row = op.Min(op.Range(0, op.Squeeze(count), 1), op.Sub(rows, 1))
+        shape = builder.integers(turns, at_once, builder.size(ids["token_ids"], 1))
+        chosen = (op.Gather(values, row) for values in ids.values())
+        parts = [op.Reshape(values, shape, allowzero=1) for values in chosen]
+
+        body = OnnxBuilder(builder.quantize, around=builder)
+        part = {name: body.input(name, "int64", "rows", "length") for name in ids}
+        outputs = type(self)(self.task, body).run(part)
+        values = keras.tree.flatten(outputs)
+        for number, value in enumerate(values):
+            body.output(f"output_{number}", value)
+        found = op.Scan(
+            *parts, body=body.graph, num_scan_inputs=len(parts), _outputs=len(values)
+        )
+
+        def join(value: Any) -> Any:
+            shape = op.Concat(count, op.Shape(value, start=2), axis=0)
+            return op.Slice(op.Reshape(value, shape, allowzero=1), [0], rows)
+
+        found = [found] if len(values) == 1 else found
+        return keras.tree.pack_sequence_as(outputs, [join(value) for value in found])
 
     def largest(self, values: Any) -> tuple[Any, Any]:
         """Return the largest number of each row, and its index, int32."""
@@ -139,34 +163,3 @@ class OnnxWindows:
         place = op.Add(start, op.Range(0, length, 1))
         is_owned = op.And(op.GreaterOrEqual(place, low), op.Less(place, high))
         return op.Where(is_owned, place, 0), is_owned
-
-
-def run_windows(graph: Any, ids: dict[str, Any]) -> Any:
-    """Return the results of a task's `run` for many rows, computed in batches."""
-    op, builder = graph.op, graph.builder
-    rows = builder.size(ids["token_ids"], 0)
-    turns = op.Max(op.Div(op.Add(rows, WINDOWS_AT_ONCE - 1), WINDOWS_AT_ONCE), 1)
-    at_once = op.Div(op.Sub(op.Add(rows, turns), 1), turns)
-    count = op.Mul(turns, at_once)
-    # The last row is repeated to fill the last batch.
-    row = op.Min(op.Range(0, op.Squeeze(count), 1), op.Sub(rows, 1))
-    shape = builder.integers(turns, at_once, builder.size(ids["token_ids"], 1))
-    chosen = (op.Gather(values, row) for values in ids.values())
-    parts = [op.Reshape(values, shape, allowzero=1) for values in chosen]
-
-    body = OnnxBuilder(builder.quantize, around=builder)
-    part = {name: body.input(name, "int64", "rows", "length") for name in ids}
-    outputs = type(graph)(graph.task, body).run(part)
-    values = keras.tree.flatten(outputs)
-    for number, value in enumerate(values):
-        body.output(f"output_{number}", value)
-    found = op.Scan(
-        *parts, body=body.graph, num_scan_inputs=len(parts), _outputs=len(values)
-    )
-
-    def join(value: Any) -> Any:
-        shape = op.Concat(count, op.Shape(value, start=2), axis=0)
-        return op.Slice(op.Reshape(value, shape, allowzero=1), [0], rows)
-
-    found = [found] if len(values) == 1 else found
-    return keras.tree.pack_sequence_as(outputs, [join(value) for value in found])

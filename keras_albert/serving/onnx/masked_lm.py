@@ -4,7 +4,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from keras_albert.serving.onnx.builder import pool
 from keras_albert.serving.onnx.graph import OnnxTask
 from keras_albert.serving.onnx.text import OnnxText, Pieces
 from keras_albert.serving.tasks import SPACES, TOP_K, token_names
@@ -21,12 +20,12 @@ class MaskedLMGraph(OnnxTask):
 
     def transformers_outputs(self, ids: dict[str, Any]) -> dict[str, tuple[Any, ...]]:
         logits = self._score(self.encode(ids))
-        size = self.task.backbone.vocabulary_size
+        size = self.backbone.vocabulary_size
         return {"logits": (logits, "batch", "length", size)}
 
     def score_positions(self, sequence: Any, positions: Any) -> Any:
         """Run the `MaskedLMHead` at some positions."""
-        op, width = self.op, self.task.backbone.hidden_dim
+        op, width = self.op, self.backbone.hidden_dim
         positions = op.Unsqueeze(self.builder.without_negative(positions), [-1])
         where = op.Expand(positions, [1, 1, width])
         return self._score(op.GatherElements(sequence, where, axis=1))
@@ -39,7 +38,7 @@ class MaskedLMGraph(OnnxTask):
         return op.Add(scores, builder.weight(head.output_bias))
 
     def answer_tokens(self, outputs: Any) -> None:
-        size = self.task.backbone.vocabulary_size
+        size = self.backbone.vocabulary_size
         self.builder.output("logits", outputs, "batch", "slots", size)
 
     def pack_masks(self, *columns: Any) -> dict[str, Any]:
@@ -66,7 +65,7 @@ class MaskedLMGraph(OnnxTask):
         positions = op.ScatterND(op.Expand([0], shape), at, op.Squeeze(place, [1]))
         logits = self.run({**ids, "mask_positions": positions})
         logits = op.Slice(logits, [0], [-1], [1])
-        count = min(TOP_K, self.task.backbone.vocabulary_size)
+        count = min(TOP_K, self.backbone.vocabulary_size)
         scores, tokens = op.TopK(op.Softmax(logits, axis=-1), [count], _outputs=2)
         number = op.Range(0, op.Squeeze(slots), 1)
         is_one = op.Unsqueeze(op.Less(number, op.Unsqueeze(counts, [1])), [2])
@@ -137,12 +136,11 @@ class PretrainerGraph(MaskedLMGraph):
         }
 
     def _score_order(self, sequence: Any, padding_mask: Any) -> Any:
-        pooled = pool(self.builder, self.task.backbone, sequence, padding_mask)
-        head = self.task.sentence_order_head
+        head, pooled = self.task.sentence_order_head, self.pool(sequence, padding_mask)
         return self.builder.dense(head, pooled, keep_float=True)
 
     def answer_tokens(self, outputs: dict[str, Any]) -> None:
-        size = self.task.backbone.vocabulary_size
+        size = self.backbone.vocabulary_size
         for name, *axes in (("masked_lm", "slots", size), ("sentence_order", 2)):
             self.builder.output(name, outputs[name], "batch", *axes)
 

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from keras_albert.layers.heads import MASKED_LOGIT
-from keras_albert.serving.onnx.graph import OnnxTask, OnnxWindows, run_windows
+from keras_albert.serving.onnx.graph import OnnxTask, OnnxWindows
 from keras_albert.serving.onnx.text import OnnxCharacters
 from keras_albert.serving.tasks import IMPOSSIBLE, MAX_ANSWER_LENGTH
 from keras_albert.tasks.question_answering.answers import INVISIBLE
@@ -42,7 +42,7 @@ class QuestionAnswererGraph(OnnxTask):
         start = op.Squeeze(builder.dense(head.start, x, keep_float=True), [-1])
         start = op.Where(mask, start, MASKED_LOGIT)
         starts = self.likeliest(start)
-        width = self.task.backbone.hidden_dim
+        width = self.backbone.hidden_dim
         where = op.Expand(op.Unsqueeze(starts, [-1]), [1, 1, width])
         features = op.GatherElements(x, where, axis=1)
         # Combine each token with each start.
@@ -97,10 +97,10 @@ class QuestionAnswererGraph(OnnxTask):
         first, last = characters.spans(pieces)
         asked, read = texts.split(pieces, *columns)
         windows, offsets, packed = self._windows(asked, read)
-        outputs = run_windows(self, packed)
+        outputs = self.run_windows(packed)
         length = op.Squeeze(builder.size(packed["token_ids"], 1))
         token, is_owned = windows.places(offsets, length)
-        starts, scores, null = _search_spans(self, outputs, is_owned)
+        starts, scores, null = self._search(outputs, is_owned)
 
         # A piece that is a blank, or half a character, has no text. An extra token
         # keeps the tensors non-empty if there are no texts.
@@ -180,40 +180,37 @@ class QuestionAnswererGraph(OnnxTask):
         for name, place in (("start", start), ("end", end)):
             self.builder.output(name, op.Where(is_found, place, 0), "batch")
 
-
-def _search_spans(
-    graph: Any, outputs: dict[str, Any], is_owned: Any
-) -> tuple[Any, ...]:
-    """Score spans in windows, as `span_candidates` does."""
-    # Returns starts `(windows, starts)`, log-probabilities `(windows, starts, lengths)`
-    # and each window's score for "no answer".
-    op, builder, task = graph.op, graph.builder, graph.task
-    logits = outputs["start_logits"]
-    start_scores = op.LogSoftmax(logits, axis=-1)
-    end_scores = op.LogSoftmax(outputs["end_logits"], axis=-1)
-    masked = op.Where(is_owned, start_scores, -np.inf)
-    steps = op.Range(0, MAX_ANSWER_LENGTH, 1)
-    if task.head == "conditional":
-        starts = graph.likeliest(logits)
-        ends = _pad(op, end_scores, 3)
-        at = op.Add(op.Unsqueeze(starts, [2]), steps)
-        bands = op.GatherElements(ends, at, axis=2)
-        count = min(task.end_n_top, MAX_ANSWER_LENGTH)
-        largest, _ = op.TopK(bands, [count], _outputs=2)
-        least = op.Slice(largest, [-1], [2**31], [2])
-        bands = op.Where(op.GreaterOrEqual(bands, least), bands, -np.inf)
-        null = op.Squeeze(outputs["answerability"], [1])
-    else:
-        place = op.Range(0, op.Squeeze(builder.size(logits, 1)), 1)
-        starts = op.Expand(op.Unsqueeze(place, [0]), op.Shape(logits))
-        at = op.Add(op.Unsqueeze(place, [1]), steps)
-        bands = op.Gather(_pad(op, end_scores, 2), at, axis=1)
-        both = op.Add(start_scores, end_scores)
-        null = op.Gather(both, 0, axis=1)
-    chosen = op.Unsqueeze(op.GatherElements(masked, starts, axis=1), [2])
-    scores = op.Add(chosen, bands)
-    impossible = op.LessOrEqual(scores, IMPOSSIBLE)
-    return starts, op.Where(impossible, -np.inf, scores), null
+    def _search(self, outputs: dict[str, Any], is_owned: Any) -> tuple[Any, ...]:
+        """Score spans in windows, as `span_candidates` does."""
+        # Returns starts `(windows, starts)`, log-probabilities `(windows, starts,
+        # lengths)` and each window's score for "no answer".
+        op, builder, task = self.op, self.builder, self.task
+        logits = outputs["start_logits"]
+        start_scores = op.LogSoftmax(logits, axis=-1)
+        end_scores = op.LogSoftmax(outputs["end_logits"], axis=-1)
+        masked = op.Where(is_owned, start_scores, -np.inf)
+        steps = op.Range(0, MAX_ANSWER_LENGTH, 1)
+        if task.head == "conditional":
+            starts = self.likeliest(logits)
+            ends = _pad(op, end_scores, 3)
+            at = op.Add(op.Unsqueeze(starts, [2]), steps)
+            bands = op.GatherElements(ends, at, axis=2)
+            count = min(task.end_n_top, MAX_ANSWER_LENGTH)
+            largest, _ = op.TopK(bands, [count], _outputs=2)
+            least = op.Slice(largest, [-1], [2**31], [2])
+            bands = op.Where(op.GreaterOrEqual(bands, least), bands, -np.inf)
+            null = op.Squeeze(outputs["answerability"], [1])
+        else:
+            place = op.Range(0, op.Squeeze(builder.size(logits, 1)), 1)
+            starts = op.Expand(op.Unsqueeze(place, [0]), op.Shape(logits))
+            at = op.Add(op.Unsqueeze(place, [1]), steps)
+            bands = op.Gather(_pad(op, end_scores, 2), at, axis=1)
+            both = op.Add(start_scores, end_scores)
+            null = op.Gather(both, 0, axis=1)
+        chosen = op.Unsqueeze(op.GatherElements(masked, starts, axis=1), [2])
+        scores = op.Add(chosen, bands)
+        impossible = op.LessOrEqual(scores, IMPOSSIBLE)
+        return starts, op.Where(impossible, -np.inf, scores), null
 
 
 def _pad(op: Any, scores: Any, rank: int) -> Any:

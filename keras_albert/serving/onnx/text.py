@@ -3,15 +3,12 @@
 import base64
 import json
 import re
-import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import Any
 
 from keras_albert.serving.onnx.builder import TABLE_DOMAIN, OnnxBuilder
-from keras_albert.serving.tasks import SPACES, character_class
-from keras_albert.text.tasks.token_classification import JOINER, character_kinds
+from keras_albert.serving.tasks import SPACES, character_class, word_pattern
 from keras_albert.text.tokenizer import word_piece
 from keras_albert.text.tokenizer.sentencepiece_file import (
     SPECIAL_TOKENS,
@@ -283,28 +280,10 @@ def _check_operations(texts: OnnxText) -> Any:
 
 def split_words(texts: OnnxText, column: Any) -> tuple[Any, ...]:
     """Return words, their first bytes, the bytes after their last, and their texts."""
-    parts, *places, _ = split(texts, column, _word_pattern())
+    parts, *places, _ = split(texts, column, word_pattern())
     is_space = texts.op.RegexFullMatch(parts, pattern=f"[{SPACES}]+")
     is_word = texts.op.Not(is_space)
     return tuple(texts.op.Compress(x, is_word, axis=0) for x in (parts, *places))
-
-
-@cache
-def _word_pattern() -> str:
-    """Return the pattern of words for RE2, which has no lookbehind."""
-    codes = (code for code in range(sys.maxunicode + 1) if not 0xD800 <= code <= 0xDFFF)
-    characters = "".join(map(chr, codes))
-    kinds = {
-        name: character_class(map(ord, re.findall(f"[{kind}]", characters)))
-        for name, kind in character_kinds().items()
-    }
-    marks, sign = f"{kinds['mark']}*", kinds["sign"]
-    return (
-        f"{kinds['unspaced']}{marks}"
-        f"|(?:{kinds['letter']}{marks})+"
-        f"|{kinds['flag']}{{1,2}}{marks}"
-        rf"|{sign}(?:{marks}\x{{{ord(JOINER):x}}}{sign})*{marks}"
-    )
 
 
 class OnnxWordPiece:

@@ -4,7 +4,6 @@ from typing import Any
 
 import keras
 
-from keras_albert.serving.onnx.builder import masked_mean, normalize
 from keras_albert.serving.onnx.graph import OnnxTask
 
 
@@ -17,10 +16,10 @@ class TextEmbedderGraph(OnnxTask):
         if weights is not None:
             # Clients know no weights: their mean over a text becomes 1.
             weights = op.Unsqueeze(weights, [-1])
-            mean = masked_mean(self.builder, weights, ids["padding_mask"])
+            mean = self.masked_mean(weights, ids["padding_mask"])
             weights = op.Div(weights, op.Unsqueeze(mean, [-1]))
             sequence = op.Mul(sequence, weights)
-        width = self.task.backbone.hidden_dim
+        width = self.backbone.hidden_dim
         return {"last_hidden_state": (sequence, "batch", "length", width)}
 
     def run(self, ids: dict[str, Any]) -> Any:
@@ -28,7 +27,7 @@ class TextEmbedderGraph(OnnxTask):
         vectors = self._pool(self.encode(ids), ids)
         if self.task.dim is not None:
             vectors = op.Slice(vectors, [0], [self.task.dim], [1])
-        return normalize(self.builder, vectors) if self.task.normalize else vectors
+        return self.normalize(vectors) if self.task.normalize else vectors
 
     def _pool(self, sequence: Any, ids: dict[str, Any]) -> Any:
         op, mode = self.op, self.task.pooling_mode
@@ -38,7 +37,7 @@ class TextEmbedderGraph(OnnxTask):
             is_real = op.Unsqueeze(self.builder.cast(ids["padding_mask"], "bool"), [-1])
             return op.ReduceMax(op.Where(is_real, sequence, -1e9), [1], keepdims=0)
         weights = self._token_weights(ids)
-        return masked_mean(self.builder, sequence, ids["padding_mask"], weights)
+        return self.masked_mean(sequence, ids["padding_mask"], weights)
 
     def _token_weights(self, ids: dict[str, Any]) -> Any:
         """Return the weight of each token in the mean, or `None`."""
@@ -62,7 +61,7 @@ class TextEmbedderGraph(OnnxTask):
         op = self.op
         # Each text is embedded independently, in a separate row.
         vectors = self.run(self.pack(op.Concat(*columns, axis=0)))
-        vectors = normalize(self.builder, vectors)
+        vectors = self.normalize(vectors)
         sizes = op.Concat(*(op.Shape(column) for column in columns), axis=0)
         first, second = op.Split(vectors, sizes, _outputs=2)
         cosine = op.ReduceSum(op.Mul(first, second), [1], keepdims=0)

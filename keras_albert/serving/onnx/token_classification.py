@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_albert.serving.onnx.graph import OnnxTask, OnnxWindows, run_windows
+from keras_albert.serving.onnx.graph import OnnxTask, OnnxWindows
 from keras_albert.serving.onnx.text import OnnxCharacters, Pieces, split_words
 from keras_albert.serving.tasks import entity_tables
 from keras_albert.text.packing import window_stride
@@ -102,7 +102,7 @@ class TokenClassifierGraph(OnnxTask):
         stride = window_stride(preprocessor.stride, room)
         size, stride = (op.Expand([x], op.Shape(lengths)) for x in (room, stride))
         windows = OnnxWindows(self.texts, documents, size, stride)
-        logits = run_windows(self, self.texts.pack([windows.pieces]))
+        logits = self.run_windows(self.texts.pack([windows.pieces]))
         # Windows begin after `[CLS]`. Each piece is predicted by one window.
         length = op.Squeeze(builder.size(logits, 1))
         _, is_owned = windows.places(1, length)

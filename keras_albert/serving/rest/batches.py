@@ -9,12 +9,16 @@ from collections import deque
 from collections.abc import Callable, Hashable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from keras_albert.serving.rest.requests import read_rest_request
+from keras_albert.serving.rest.requests import (
+    EmbeddingsRequest,
+    RestRequest,
+    read_rest_request,
+)
 from keras_albert.serving.verification import Signature
 
 Arrays = dict[str, npt.NDArray[Any]]
@@ -44,18 +48,7 @@ class Limits:
     seconds: int = 20
 
 
-class ServedRequest(Protocol):
-    """A request in any form, which `write` answers in the same form."""
-
-    @property
-    def signature(self) -> str: ...  # noqa: D102
-
-    @property
-    def inputs(self) -> Arrays: ...  # noqa: D102
-
-    def write(self, outputs: Mapping[str, Any]) -> str: ...  # noqa: D102
-
-
+ServedRequest = RestRequest | EmbeddingsRequest
 # Of a body, the signatures, and the maximum numbers of rows and of characters.
 ReadRequest = Callable[[bytes, Mapping[str, Signature], int, int], ServedRequest]
 

@@ -8,6 +8,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_albert.layers.base_layer import own_arguments
 from keras_albert.types import Tensor
 
 # Losses with `from_logits`, by the name that Keras also uses for their functions.
@@ -244,12 +245,7 @@ class ClassScore(keras.metrics.Metric):
 
     def get_config(self) -> dict[str, Any]:
         """Return the constructor's arguments."""
-        return {
-            "score": self.score,
-            "num_classes": self.num_classes,
-            "threshold": self.threshold,
-            "name": self.name,
-        }
+        return own_arguments(self, ClassScore)
 
 
 _BY_CLASS.add(ClassScore)

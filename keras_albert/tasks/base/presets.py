@@ -20,6 +20,8 @@ from keras_albert.utils.keras_internals import all_layers
 if TYPE_CHECKING:
     from keras_hub.models import Task as _Task
 else:
+    # Subclasses add KerasHub's class: Keras rewrites the bases of functional models,
+    # and a base that is reached in two ways would be a cycle.
     _Task = object
 
 # The arguments for the outputs of a head.

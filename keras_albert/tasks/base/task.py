@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Container
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import keras
 import numpy.typing as npt
@@ -37,14 +37,6 @@ from keras_albert.types import Mode
 from keras_albert.utils import arguments, keras_internals
 from keras_albert.utils.remote import output_path
 
-if TYPE_CHECKING:
-    from keras_hub.models import Task as _Task
-else:
-    # Subclasses add KerasHub's class: Keras rewrites the bases of functional models,
-    # and a base that is reached in two ways would be a cycle.
-    _Task = object
-
-
 # Arguments of `fit` that every process must pass alike.
 _STEPS = ("initial_epoch", "steps_per_epoch", "validation_steps", "validation_freq")
 
@@ -63,7 +55,7 @@ def _check_epochs(
     return int(first)
 
 
-class AlbertTask(AutomaticCompile, TaskPresets, _Task):
+class AlbertTask(AutomaticCompile, TaskPresets):
     """Base class of all tasks, before one of KerasHub's in the list of bases."""
 
     # A subclass has `encode_targets`, `default_loss`, `default_metrics`, `_run_layers`.
@@ -514,11 +506,10 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
             >>> sorted(logs)
             ['accuracy', 'loss']
         """
+        data = x, y, sample_weight
         with model_state.one_thread(self), joined(self):
             with model_input.unchanged_on_error(self):
-                batch = model_input.preprocess_batch(
-                    self, "training", x, y, sample_weight
-                )
+                batch = model_input.preprocess_batch(self, "training", *data)
                 if class_weight is not None:
                     class_weight = self._read_class_weight(class_weight, sample_weight)
             batch = batch_sharding.pad_for_devices(self, batch)
@@ -539,11 +530,10 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
             >>> float(logs["accuracy"])
             1.0
         """
+        data = x, y, sample_weight
         with model_state.one_thread(self), joined(self):
             with model_input.unchanged_on_error(self):
-                batch = model_input.preprocess_batch(
-                    self, "evaluation", x, y, sample_weight
-                )
+                batch = model_input.preprocess_batch(self, "evaluation", *data)
             batch = batch_sharding.pad_for_devices(self, batch)
             return keras.Model.test_on_batch(self, *batch, **kwargs)
 

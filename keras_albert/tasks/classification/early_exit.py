@@ -33,30 +33,26 @@ else:
 class ExitRule:
     """A rule by which texts leave a classifier; one of the first two is set."""
 
-    patience: int | None
-    threshold: float | None
-    tolerance: float | None = None
+    # Its methods take arrays, or tensors with a module like NumPy as `xp`.
 
-    def agree(
-        self, classifier: "EarlyExits", outputs: FloatArray, previous: FloatArray
-    ) -> npt.NDArray[np.bool_]:
+    patience: Any
+    threshold: Any
+    tolerance: Any = None
+
+    def agree(self, classifier: Any, outputs: Any, previous: Any, xp: Any = np) -> Any:
         """Return for each row whether two exits have the same answer."""
         if self.tolerance is not None:
-            return np.asarray(np.abs(outputs - previous)[:, 0] <= self.tolerance)
+            return xp.abs(outputs - previous)[:, 0] <= self.tolerance
         if classifier.is_multi_label:
-            return np.asarray(((outputs > 0.5) == (previous > 0.5)).all(axis=-1))
-        return np.asarray(outputs.argmax(axis=-1) == previous.argmax(axis=-1))
+            return xp.all((outputs > 0.5) == (previous > 0.5), axis=-1)
+        return xp.argmax(outputs, axis=-1) == xp.argmax(previous, axis=-1)
 
-    def is_confident(
-        self, classifier: "EarlyExits", outputs: FloatArray
-    ) -> npt.NDArray[np.bool_]:
+    def is_confident(self, classifier: Any, probabilities: Any, xp: Any = np) -> Any:
         """Return whether an exit is confident, in its least certain label."""
-        probabilities = classifier.probabilities(outputs)
         if classifier.is_multi_label:
-            certain = np.maximum(probabilities, 1 - probabilities).min(axis=-1)
-        else:
-            certain = probabilities.max(axis=-1)
-        return np.asarray(certain >= self.threshold)
+            certain = xp.maximum(probabilities, 1 - probabilities)
+            return xp.all(certain >= self.threshold, axis=-1)
+        return xp.max(probabilities, axis=-1) >= self.threshold
 
 
 def read_exit_rule(
@@ -167,7 +163,8 @@ class EarlyExit:
             x, answers = self._step(x, mask, number)
             found = ops.convert_to_numpy(answers)[places]
             if rule.threshold is not None:
-                leaves = rule.is_confident(self.classifier, found)
+                chances = self.classifier.probabilities(found)
+                leaves = rule.is_confident(self.classifier, chances)
             else:
                 same = rule.agree(self.classifier, found, outputs[texts])
                 agreed = np.where(same & (layer > 0), agreed + 1, 0)

@@ -64,14 +64,9 @@ class AlbertClassifierPreprocessor(
         **kwargs: Any,
     ) -> None:
         check_truncation(truncate)
+        lengths = sequence_length, max_sequence_length, length_buckets
         super().__init__(
-            tokenizer,
-            sequence_length,
-            max_sequence_length,
-            length_buckets,
-            pack_sequences=pack_sequences,
-            truncate=truncate,
-            **kwargs,
+            tokenizer, *lengths, pack_sequences, truncate=truncate, **kwargs
         )
 
     def encode(

@@ -1,6 +1,7 @@
 """Preprocessors of masked language modeling and pretraining, and their examples."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple
 
 import keras
@@ -44,21 +45,18 @@ def text_keys(seed: int, columns: tuple[TokenRows, ...]) -> UInt64Array:
     return hashed(seed, *numbers)
 
 
+@dataclass
 class MaskedTexts:
     """Texts that are masked when they are packed; see `Examples`."""
 
-    def __init__(
-        self,
-        texts: EncodedTexts,
-        masking: WholeWordMasking,
-        seeds: RowSeeds,
-        sample_weight: FloatArray | None = None,
-    ) -> None:
-        self.texts = texts
-        self.lengths = texts.lengths
-        self.masking = masking
-        self.seeds = seeds
-        self.sample_weight = sample_weight
+    texts: EncodedTexts
+    masking: WholeWordMasking
+    seeds: RowSeeds
+    sample_weight: FloatArray | None = None
+    lengths: Int64Array = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.lengths = self.texts.lengths
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -102,19 +100,11 @@ def draw_pairs(
     return MaskedPairs(x, masked.labels, masked.weights, changed.astype(np.int32))
 
 
+@dataclass
 class SegmentPairs(MaskedTexts):
     """Pairs that are swapped with probability 0.5, and masked, when they are packed."""
 
-    def __init__(
-        self,
-        texts: EncodedTexts,
-        swapped: EncodedTexts,
-        masking: WholeWordMasking,
-        seeds: RowSeeds,
-        sample_weight: FloatArray | None = None,
-    ) -> None:
-        super().__init__(texts, masking, seeds, sample_weight)
-        self.swapped = swapped
+    swapped: EncodedTexts = field(kw_only=True)
 
     def pack(self, rows: Int64Array, length: int) -> Batch:
         """Pack, swap and mask some pairs; see `Examples`."""
@@ -208,7 +198,7 @@ _MASKING_ARGUMENTS = """\
 
 
 class MaskingPreprocessor(AlbertPreprocessor):
-    """Base class of preprocessors that mask tokens; see `_mask_examples`."""
+    """Base class of preprocessors that mask tokens."""
 
     _shared_arguments = AlbertPreprocessor._shared_arguments + _MASKING_ARGUMENTS
     truncate: Truncation
@@ -233,14 +223,8 @@ class MaskingPreprocessor(AlbertPreprocessor):
         if seed is not None and seed < 0:
             msg = f"`seed` is a number from 0 on, or None. Received: seed={seed}"
             raise ValueError(msg)
-        super().__init__(
-            tokenizer,
-            sequence_length,
-            max_sequence_length,
-            length_buckets,
-            pack_sequences=pack_sequences,
-            **kwargs,
-        )
+        lengths = sequence_length, max_sequence_length, length_buckets
+        super().__init__(tokenizer, *lengths, pack_sequences, **kwargs)
         self.truncate = truncate
         self.mask_selection_rate = mask_selection_rate
         self.mask_selection_length = mask_selection_length
@@ -258,13 +242,8 @@ class MaskingPreprocessor(AlbertPreprocessor):
 
     @property
     def _rates(self) -> MaskingRates:
-        return MaskingRates(
-            mask_selection_rate=self.mask_selection_rate,
-            mask_token_rate=self.mask_token_rate,
-            random_token_rate=self.random_token_rate,
-            max_ngram=self.max_ngram,
-            mask_selection_length=self.mask_selection_length,
-        )
+        names = (each.name for each in fields(MaskingRates))
+        return MaskingRates(**{name: getattr(self, name) for name in names})
 
     @property
     def masking(self) -> WholeWordMasking:
@@ -316,9 +295,9 @@ class MaskingPreprocessor(AlbertPreprocessor):
         columns: tuple[TokenRows, ...],
         seeds: RowSeeds,
         sample_weight: FloatArray | None,
-    ) -> Examples:
+    ) -> MaskedTexts:
         """Create the examples from tokenized columns."""
-        raise NotImplementedError
+        return MaskedTexts(self._texts(columns), self.masking, seeds, sample_weight)
 
     def _texts(self, columns: tuple[TokenRows, ...]) -> EncodedTexts:
         return EncodedTexts(columns, self.special_ids, self.max_length, self.truncate)
@@ -350,14 +329,6 @@ class AlbertMaskedLMPreprocessor(
         >>> x["token_ids"].shape, x["mask_positions"].shape, y.shape
         ((2, 16), (2, 5), (2, 5))
     """
-
-    def _mask_examples(
-        self,
-        columns: tuple[TokenRows, ...],
-        seeds: RowSeeds,
-        sample_weight: FloatArray | None,
-    ) -> MaskedTexts:
-        return MaskedTexts(self._texts(columns), self.masking, seeds, sample_weight)
 
 
 def segment_pairs(x: Texts) -> tuple[tuple[Any, ...], bool]:
@@ -409,5 +380,5 @@ class AlbertPretrainerPreprocessor(MaskingPreprocessor, keras_hub.models.Preproc
         seeds: RowSeeds,
         sample_weight: FloatArray | None,
     ) -> SegmentPairs:
-        in_order, swapped = self._texts(columns), self._texts(columns[::-1])
-        return SegmentPairs(in_order, swapped, self.masking, seeds, sample_weight)
+        how = self._texts(columns), self.masking, seeds, sample_weight
+        return SegmentPairs(*how, swapped=self._texts(columns[::-1]))

@@ -135,10 +135,6 @@ def _name(answer: int) -> str:
     return f"{answer} ({letter})" if letter else str(answer)
 
 
-# The first and the number of the ids of each row that are kept.
-_Cut = tuple[Int64Array, Int64Array]
-
-
 class ChoiceRows:
     """Questions whose choices are packed as rows `[CLS] text [SEP] choice [SEP]`."""
 
@@ -156,19 +152,19 @@ class ChoiceRows:
         max_length: int,
         max_choice_length: int,
     ) -> None:
-        self.texts = texts
-        self.choices = choices
         self.counts = counts
         self.special = special
         self.max_length = max_length
         # Leaves room for `[CLS]`, two `[SEP]` and one token of the text.
         longest = min(max_choice_length, max_length - 4)
         kept = np.minimum(choices.lengths, longest)
-        self._choices = choices.lengths - kept, kept
-        self._text_numbers = np.repeat(text_numbers, counts)
-        room = max_length - 3 - kept
-        kept_text = np.minimum(texts.lengths[self._text_numbers], room)
-        self._texts = np.zeros_like(kept), kept_text
+        numbers = np.repeat(text_numbers, counts)
+        kept_text = np.minimum(texts.lengths[numbers], max_length - 3 - kept)
+        # The ids of each column, and where those of each row begin; and their number.
+        self._columns = (
+            (texts.values, texts.starts[numbers], kept_text),
+            (choices.values, choices.starts + choices.lengths - kept, kept),
+        )
         self._firsts = np.cumsum(counts) - counts
         rows = kept + kept_text + 3
         present = np.arange(counts.max(initial=1)) < counts[:, None]
@@ -185,9 +181,9 @@ class ChoiceRows:
         most = int(counts.max(initial=1))
         present = np.arange(most) < counts[:, None]
         rows = (self._firsts[indices][:, None] + np.arange(most))[present]
-        columns = (
-            _take(self.texts, self._text_numbers[rows], self._texts, rows),
-            _take(self.choices, rows, self._choices, rows),
+        columns = tuple(
+            TokenRows(values[ragged_range(starts[rows], kept[rows])], kept[rows])
+            for values, starts, kept in self._columns
         )
         packed = EncodedTexts(columns, self.special, self.max_length).pack(
             np.arange(len(rows)), length
@@ -198,15 +194,6 @@ class ChoiceRows:
             boxes[name] = np.full((*present.shape, length), fill, np.int32)
             boxes[name][present] = values
         return boxes
-
-
-def _take(
-    source: TokenRows, numbers: Int64Array, cut: _Cut, rows: Int64Array
-) -> TokenRows:
-    """Return the ids that are kept of some rows of `source`."""
-    begins, lengths = (values[rows] for values in cut)
-    starts = source.starts[numbers] + begins
-    return TokenRows(source.values[ragged_range(starts, lengths)], lengths)
 
 
 @keras.saving.register_keras_serializable(package="keras_albert")
@@ -262,14 +249,8 @@ class AlbertMultipleChoicePreprocessor(
         **kwargs: Any,
     ) -> None:
         check_positive(max_qa_length=max_qa_length)
-        super().__init__(
-            tokenizer,
-            sequence_length,
-            max_sequence_length,
-            length_buckets,
-            pack_sequences=pack_sequences,
-            **kwargs,
-        )
+        lengths = sequence_length, max_sequence_length, length_buckets
+        super().__init__(tokenizer, *lengths, pack_sequences, **kwargs)
         self.max_qa_length = max_qa_length
 
     def encode(

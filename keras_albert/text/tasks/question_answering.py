@@ -213,28 +213,25 @@ _SPECIALS = 3
 class SpanWindows:
     """Rows `[CLS] question [SEP] window [SEP]` of contexts; see `Examples`."""
 
-    # `spans` `(questions, 2)` are the first and last token of answers, -1 without one;
-    # `num_starts` is `None` for the independent head.
+    # `spans` `(questions, 2)` are the first and last token of answers, -1 without one.
 
     def __init__(
         self,
+        preprocessor: "AlbertQuestionAnswererPreprocessor",
         questions: TokenRows,
         contexts: ContextTokens,
-        special: packing.SpecialIds,
-        max_length: int,
-        doc_stride: int,
-        max_query_length: int,
         spans: Int64Array | None = None,
         sample_weight: npt.NDArray[Any] | None = None,
-        num_starts: int | None = None,
     ) -> None:
         self.contexts = contexts
-        self.num_starts = num_starts
+        self.num_starts = preprocessor.num_starts
+        special, max_length = preprocessor.special_ids, preprocessor.max_length
         budget = max_length - _SPECIALS
-        kept = np.minimum(questions.lengths, min(max_query_length, budget // 2))
+        longest = min(preprocessor.max_query_length, budget // 2)
+        kept = np.minimum(questions.lengths, longest)
         room = budget - kept
         lengths = contexts.lengths
-        stride = np.minimum(min(doc_stride, budget), room)
+        stride = np.minimum(min(preprocessor.doc_stride, budget), room)
         windows = packing.OverlappingWindows(lengths, room, stride)
         # The question of each row.
         self.questions: Int64Array = windows.documents
@@ -381,14 +378,8 @@ class AlbertQuestionAnswererPreprocessor(
                 "`misaligned` is 'error', 'repair' or 'drop'. Received: "
                 f"misaligned={misaligned!r}"
             )
-        super().__init__(
-            tokenizer,
-            sequence_length,
-            max_sequence_length,
-            length_buckets,
-            pack_sequences=pack_sequences,
-            **kwargs,
-        )
+        lengths = sequence_length, max_sequence_length, length_buckets
+        super().__init__(tokenizer, *lengths, pack_sequences, **kwargs)
         self.doc_stride = doc_stride
         self.max_query_length = max_query_length
         self.misaligned = misaligned
@@ -417,18 +408,7 @@ class AlbertQuestionAnswererPreprocessor(
         _refuse_blank(context_tokens.lengths, "context", rows)
         if spans is not None:
             spans = _token_spans(spans, context_tokens, rows)
-        windows = SpanWindows(
-            question_rows,
-            context_tokens,
-            self.special_ids,
-            self.max_length,
-            self.doc_stride,
-            self.max_query_length,
-            spans,
-            weights,
-            self.num_starts,
-        )
-        return windows, batched
+        return SpanWindows(self, question_rows, context_tokens, spans, weights), batched
 
     def call(self, x: Any, y: Any = None, sample_weight: Any = None) -> Any:
         """Preprocess questions and contexts, with answers as targets.

@@ -88,14 +88,8 @@ class AlbertTextEmbedderPreprocessor(
         default_prompt: str | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(
-            tokenizer,
-            sequence_length,
-            max_sequence_length,
-            length_buckets,
-            pack_sequences=pack_sequences,
-            **kwargs,
-        )
+        lengths = sequence_length, max_sequence_length, length_buckets
+        super().__init__(tokenizer, *lengths, pack_sequences, **kwargs)
         self.prompts = dict(prompts or {})
         self.default_prompt = default_prompt
         self._prompt(default_prompt)

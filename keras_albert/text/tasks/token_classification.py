@@ -2,6 +2,7 @@
 
 import re
 import unicodedata
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
@@ -106,16 +107,21 @@ def character_kinds() -> dict[str, str]:
     }
 
 
+def pattern_of_words(class_of: Callable[[str], str]) -> str:
+    """Return the regular expression of a word, with classes of `character_kinds`."""
+    kinds = {name: class_of(kind) for name, kind in character_kinds().items()}
+    marks, sign = f"{kinds['mark']}*", kinds["sign"]
+    return (
+        f"{kinds['unspaced']}{marks}"
+        f"|(?:{kinds['letter']}{marks})+"
+        f"|{kinds['flag']}{{1,2}}{marks}"
+        f"|{sign}(?:{marks}{class_of(JOINER)}{sign})*{marks}"
+    )
+
+
 @cache
 def _word_pattern() -> re.Pattern[str]:
-    kinds = {name: f"[{kind}]" for name, kind in character_kinds().items()}
-    marks, sign = f"{kinds['mark']}*", kinds["sign"]
-    return re.compile(
-        rf"{kinds['unspaced']}{marks}"
-        rf"|(?:{kinds['letter']}{marks})+"
-        rf"|{kinds['flag']}{{1,2}}{marks}"
-        rf"|{sign}{marks}(?:(?<={JOINER}){sign}{marks})*"
-    )
+    return re.compile(pattern_of_words("[{}]".format))
 
 
 def _read_words(words: Any, row: int) -> list[str]:
@@ -211,12 +217,9 @@ class TaggedDocuments:
 
     def __init__(
         self,
+        preprocessor: "AlbertTokenClassifierPreprocessor",
         words: list[WordRow],
         pieces: TokenRows,
-        special: packing.SpecialIds,
-        max_length: int,
-        stride: int | None = None,
-        label_all_pieces: bool = False,
         tags: IntArray | None = None,
         sample_weight: FloatArray | None = None,
     ) -> None:
@@ -225,20 +228,21 @@ class TaggedDocuments:
         # Whether a word has pieces; U+200B, for example, has none.
         self._is_seen = pieces.lengths > 0
         word_of_piece = np.repeat(np.arange(len(pieces)), pieces.lengths)
-        room = max_length - 2
+        room = preprocessor.max_length - 2
         documents = np.repeat(np.arange(len(words)), self._counts)
         lengths = np.bincount(documents, pieces.lengths, minlength=len(words))
-        windows = packing.OverlappingWindows(
-            lengths.astype(np.int64), room, packing.window_stride(stride, room)
-        )
+        stride = packing.window_stride(preprocessor.stride, room)
+        windows = packing.OverlappingWindows(lengths.astype(np.int64), room, stride)
         at = windows.tokens.values
         ids = TokenRows(pieces.values[at], windows.tokens.lengths)
-        self._texts = packing.EncodedTexts((ids,), special, max_length)
+        self._texts = packing.EncodedTexts(
+            (ids,), preprocessor.special_ids, preprocessor.max_length
+        )
         self.lengths = self._texts.lengths
         self._word = word_of_piece[at]
         # The pieces whose tag is trained and predicted.
         self._answers = windows.owned
-        if not label_all_pieces:
+        if not preprocessor.label_all_pieces:
             is_first = np.zeros(len(pieces.values), bool)
             is_first[pieces.starts[self._is_seen]] = True
             self._answers = self._answers & is_first[at]
@@ -339,14 +343,8 @@ class AlbertTokenClassifierPreprocessor(
         pack_sequences: bool = False,
         **kwargs: Any,
     ) -> None:
-        super().__init__(
-            tokenizer,
-            sequence_length,
-            max_sequence_length,
-            length_buckets,
-            pack_sequences=pack_sequences,
-            **kwargs,
-        )
+        lengths = sequence_length, max_sequence_length, length_buckets
+        super().__init__(tokenizer, *lengths, pack_sequences, **kwargs)
         packing.window_stride(stride, self.max_length - 2)
         self.stride = stride
         self.label_all_pieces = label_all_pieces
@@ -375,17 +373,8 @@ class AlbertTokenClassifierPreprocessor(
         places = [numbers.setdefault(word, len(numbers)) for word in of_rows]
         (distinct,) = self.tokenize_columns([list(numbers)])
         weights = None if sample_weight is None else word_weights(sample_weight, words)
-        documents = TaggedDocuments(
-            words,
-            distinct.take(places),
-            self.special_ids,
-            self.max_length,
-            self.stride,
-            self.label_all_pieces,
-            tags,
-            weights,
-        )
-        return documents, True
+        pieces = distinct.take(places)
+        return TaggedDocuments(self, words, pieces, tags, weights), True
 
     def split_element(self, element: tuple[Any, ...]) -> tuple[Any, Any, Any]:
         """Split one element of a data set; there are no pairs of texts here."""

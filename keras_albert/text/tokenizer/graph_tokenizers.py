@@ -261,16 +261,22 @@ def graph_tokens_with_offsets(sentence_piece: Any, inputs: Any) -> tuple[Any, An
     return (ids.values, starts.values, ends.values) if scalar else (ids, starts, ends)
 
 
-def _graph_character_offsets(texts: Any, starts: Any, ends: Any) -> tuple[Any, Any]:
+def find_characters(texts: Any, rows: Any, *places: Any) -> tuple[Any, ...]:
+    """Return the characters of texts, and which of all are at some bytes of `rows`."""
     codes, first_bytes = tf.strings.unicode_decode_with_offsets(texts, "UTF-8")
     # Offsets into all rows, concatenated, so that one sorted search covers them.
     lengths = tf.cast(tf.strings.length(texts), "int64")
     row_bytes = tf.math.cumsum(lengths, exclusive=True)
     first_bytes = first_bytes.values + tf.gather(row_bytes, first_bytes.value_rowids())
+    base = tf.gather(row_bytes, rows)
+    found = (tf.searchsorted(first_bytes, x + base, out_type="int64") for x in places)
+    return codes, *found
+
+
+def _graph_character_offsets(texts: Any, starts: Any, ends: Any) -> tuple[Any, Any]:
     row_of_piece = starts.value_rowids()
-    base = tf.gather(row_bytes, row_of_piece)
-    start = tf.searchsorted(first_bytes, starts.values + base, out_type="int64")
-    end = tf.searchsorted(first_bytes, ends.values + base, out_type="int64")
+    places = starts.values, ends.values
+    codes, start, end = find_characters(texts, row_of_piece, *places)
     blanks = tf.constant(sorted(map(ord, BLANKS)), "int32")
     nearest = tf.minimum(tf.searchsorted(blanks, codes.values), len(BLANKS) - 1)
     inked = tf.where(tf.gather(blanks, nearest) != codes.values)[:, 0]

@@ -64,6 +64,9 @@ _TYPES = sentencepiece_messages.SentencePiece
 # Pieces that stand in a text without a space before them.
 _CLOSING = (".", "?", "!", ",")
 
+# The ids of a text, and the characters where each token begins and ends.
+TokenOffsets = tuple[IntArray, IntArray, IntArray]
+
 
 class Vocabulary(abc.ABC):
     """The pieces of a vocabulary, and how texts become ids and ids texts."""
@@ -135,10 +138,8 @@ class Vocabulary(abc.ABC):
         """Return the pieces of each row."""
 
     @abc.abstractmethod
-    def encode_with_offsets(
-        self, rows: list[str]
-    ) -> list[tuple[IntArray, IntArray, IntArray]]:
-        """Return the ids of each row, and the characters where each begins and ends."""
+    def encode_with_offsets(self, rows: list[str]) -> list[TokenOffsets]:
+        """Return the tokens of each row, and where they are in it."""
 
     @abc.abstractmethod
     def decode(self, rows: list[list[int]]) -> list[str]:
@@ -198,9 +199,7 @@ class SentencePieceVocabulary(Vocabulary):
         found: list[list[str]] = sentence_piece(self.proto).Encode(rows, out_type=str)
         return found
 
-    def encode_with_offsets(
-        self, rows: list[str]
-    ) -> list[tuple[IntArray, IntArray, IntArray]]:
+    def encode_with_offsets(self, rows: list[str]) -> list[TokenOffsets]:
         encoded = self._encode(rows, "offset_mapping")
         return [
             (np.array(row["ids"], np.int32), *trim_blanks(text, row["offsets"]))
@@ -265,9 +264,7 @@ class WordPieceVocabulary(Vocabulary):
     def encode_pieces(self, rows: list[str]) -> list[list[str]]:
         return [[self.pieces[i] for i in row] for row in self.encode(rows)]
 
-    def encode_with_offsets(
-        self, rows: list[str]
-    ) -> list[tuple[IntArray, IntArray, IntArray]]:
+    def encode_with_offsets(self, rows: list[str]) -> list[TokenOffsets]:
         found = self._tokenizer.encode_batch(rows, add_special_tokens=False)
         rows_found = []
         for row in found:
