@@ -11,6 +11,7 @@ from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from keras_albert.tasks import AlbertClassifier
+from keras_albert.tasks.classification.linear import SOLVED
 from keras_albert.types import Texts
 
 __all__ = ["AlbertClassifierEstimator"]
@@ -33,13 +34,13 @@ class AlbertClassifierEstimator(ClassifierMixin, BaseEstimator):
     Args:
         preset: string or path. See `AlbertClassifier.from_preset`. Defaults to
             `"albert_small_en_uncased"`.
-        method: string. `"linear"` or `"finetune"`; see `AlbertClassifier.fit`. Defaults
-            to `None`, by the number of labels.
+        method: string. `"linear"`, `"contrastive"` or `"finetune"`; see
+            `AlbertClassifier.fit`. Defaults to `None`, by the number of labels.
         C: float. The inverse strength of the regularization of a linear head. Defaults
             to `None`, chosen by folds. Not read for `"finetune"`.
         learning_rate: float. The highest rate of fine-tuning. Defaults to `None`,
-            automatic. Not read for `"linear"`.
-        epochs: int. Defaults to `None`, which means 1. Not read for `"linear"`.
+            automatic. Read for `"finetune"` alone, as is `epochs`.
+        epochs: int. Defaults to `None`, which means 1.
         batch_size: int. Defaults to `None`, which means 32.
         random_state: int. The seed of all random numbers, which is set for the whole
             program. Defaults to `None`, none is set.
@@ -61,7 +62,7 @@ class AlbertClassifierEstimator(ClassifierMixin, BaseEstimator):
         self,
         preset: str | os.PathLike[str] = "albert_small_en_uncased",
         *,
-        method: Literal["linear", "finetune"] | None = None,
+        method: Literal["linear", "contrastive", "finetune"] | None = None,
         C: float | None = None,  # noqa: N803  (scikit-learn's name)
         learning_rate: float | None = None,
         epochs: int | None = None,
@@ -123,12 +124,13 @@ class AlbertClassifierEstimator(ClassifierMixin, BaseEstimator):
             keras.utils.set_random_seed(self.random_state)
         names = [str(each) for each in classes]
         model = AlbertClassifier.from_preset(self.preset, labels=names)
-        if self.learning_rate is not None and self.method != "linear":
+        is_solved = self.method in SOLVED
+        if self.learning_rate is not None and not is_solved:
             model.compile(learning_rate=self.learning_rate)
         model.fit(
             *(_as_rows(X), [names[number] for number in numbers]),
             batch_size=self.batch_size,
-            epochs=None if self.method == "linear" else self.epochs,
+            epochs=None if is_solved else self.epochs,
             method=self.method,
             C=None if self.method == "finetune" else self.C,
             sample_weight=sample_weight,

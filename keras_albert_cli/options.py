@@ -117,9 +117,10 @@ task TASK (task): listed below
 --dev (path required): the validation file
 --output (path required): a new directory
 [training]
---method (linear|finetune): with a preset, linear solves a head for classification or
-  regression on vectors of the frozen encoder, in seconds; by default linear for at most
-  500 labels without options of training, else finetune
+--method (linear|contrastive|finetune): with a preset, linear solves a head for
+  classification or regression on vectors of the frozen encoder, in seconds, contrastive
+  trains the encoder before on pairs of the texts, in a minute; by default linear for at
+  most 500 labels without options of training, else finetune
 --recipe (recipe): with a preset: use the hyperparameters of the paper for this task
 --epochs (count): by default 3 or the recipe's
 --batch-size (batch_size): by default 32 or the recipe's
@@ -354,8 +355,9 @@ def _check_finetune(chosen: Mapping[str, Any]) -> None:
         raise ValueError("A recipe is for pretrained weights: pass --preset as well.")
     if chosen["lora"] is not None and chosen["preset"] is None:
         raise ValueError("LoRA is for pretrained weights: pass --preset as well.")
-    is_linear = chosen["method"] == "linear"
-    if chosen["difference"] and chosen["lora"] is None and not is_linear:
+    is_linear = chosen["method"] in ("linear", "contrastive")
+    keeps_encoder = chosen["method"] == "linear" or chosen["lora"] is not None
+    if chosen["difference"] and not keeps_encoder:
         raise ValueError(
             "Without --lora or --method linear, all weights differ: leave out "
             "--difference."

@@ -29,7 +29,7 @@ from keras_albert.presets.checkpoint import Checkpoint, open_checkpoint
 from keras_albert.presets.handles import local_directory
 from keras_albert.tasks import AlbertClassifier
 from keras_albert.tasks.base.task import AlbertTask
-from keras_albert.tasks.classification.linear import why_not_by_itself
+from keras_albert.tasks.classification.linear import SOLVED, why_not_by_itself
 from keras_albert.tasks.inputs.batch_sharding import take_rows
 from keras_albert.tasks.inputs.model_input import as_dataset, make_batches
 from keras_albert.tasks.inputs.tables import RawData
@@ -92,7 +92,7 @@ _NUM_ERRORS = 5
 
 def run(arguments: argparse.Namespace) -> None:
     """Run the command."""
-    if arguments.method == "linear":
+    if arguments.method in SOLVED:
         check_packages("A linear head", "scikit-learn", "sklearn")
     stop = StopSignals()
     # Before anything runs on the backend.
@@ -155,7 +155,7 @@ class _Finetuning:
             if solves:
                 rows = [self.solve_task(task, train, dev)]
                 evaluation = known.evaluate_tuned(task, dev)
-                arguments.method = "linear"  # For the report.
+                arguments.method = arguments.method or "linear"  # For the report.
             elif not is_finished:
                 recorder = self.train_task(task, train, dev, identity, checkpoint)
                 recorder.load_best(task)
@@ -237,7 +237,7 @@ class _Finetuning:
     def is_linear(self, task: Any, train: Dataset) -> bool:
         """Return whether to solve the head: as asked for, or by the rule of `fit`."""
         if self.arguments.method is not None:
-            return bool(self.arguments.method == "linear")
+            return self.arguments.method in SOLVED
         settings = vars(self.arguments)
         is_open = not any(settings[name] for name in _OF_STEPS)
         if not (is_open and isinstance(task, AlbertClassifier)):

@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from keras_albert.tasks.base.task import AlbertTask
+from keras_albert.tasks.classification.linear import SOLVED
 from keras_albert.tasks.table import TaskRow
 from keras_albert.training.model_card import (
     CardMetadata,
@@ -170,7 +171,7 @@ def model_card(
     ]
     pictures = [f"![{path.stem.replace('_', ' ')}]({path.name})" for path in plots]
     chosen = ", of which the best epoch was chosen, so that new texts may fare worse:"
-    if settings["method"] == "linear":
+    if settings["method"] in SOLVED:
         chosen = ", which had no part in the training:"
     quality = [
         f"On the dev file {code(settings['dev'])}{chosen}",

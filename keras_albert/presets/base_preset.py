@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 import keras
 import numpy as np
 from keras import ops
-from safetensors.numpy import load_file, save_file
 
 from keras_albert.presets.checkpoint import (
     BASE_FILE,
@@ -122,6 +121,8 @@ def difference_from(
 
 def write_difference(difference: Difference, directory: Path) -> None:
     """Write a difference in place of the weights in the directory of a preset."""
+    from safetensors.numpy import save_file  # noqa: PLC0415  (rarely needed)
+
     for name in (WEIGHTS_FILE, INDEX_FILE, "model_*.weights.h5"):
         for path in directory.glob(name):
             path.unlink()
@@ -277,6 +278,8 @@ def _read_changes(
     path: Path, values: Mapping[str, FloatArray]
 ) -> dict[str, FloatArray]:
     """Return what to add to the weights of a base, by their paths."""
+    from safetensors.numpy import load_file  # noqa: PLC0415  (rarely needed)
+
     shapes = {name: value.shape for name, value in values.items()}
     with reading(path):
         stored = load_file(path)

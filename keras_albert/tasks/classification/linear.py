@@ -25,6 +25,10 @@ from keras_albert.tasks.classification.calibration import (
     cross_entropies,
     find_temperature,
 )
+from keras_albert.tasks.classification.contrastive import (
+    CONTRASTIVE_STRENGTH,
+    train_encoder,
+)
 from keras_albert.tasks.classification.targets import TargetKind, target_kind
 from keras_albert.tasks.distribution.processes import num_processes
 from keras_albert.tasks.inputs.batch_sharding import num_parts
@@ -41,7 +45,9 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[Any]
 
-METHODS = ("linear", "finetune")
+# After which scikit-learn solves the head.
+SOLVED = ("linear", "contrastive")
+METHODS = (*SOLVED, "finetune")
 
 # Up to how many labels a head is solved if no method is named.
 FEW = 500
@@ -136,6 +142,7 @@ def solve_head(
     class_weight: dict[int, float] | None,
     batch_size: int | None,
     strength: float | None,
+    is_contrastive: bool,
 ) -> dict[str, float]:
     """Solve the head of a classifier, and return the results of the training."""
     check_packages("A linear head", "scikit-learn", "sklearn")
@@ -160,12 +167,12 @@ def solve_head(
             f"A linear head is chosen by cross-validation, and {why}. Label more "
             "texts, leave the class out, or pass `method='finetune'`."
         )
+    if is_contrastive:
+        train_encoder(classifier, columns, y, np.arange(len(columns[0]))[kept])
+        # Folds of texts that the encoder has learned choose nothing.
+        strength = CONTRASTIVE_STRENGTH if strength is None else strength
     vectors = read_vectors(classifier, data.x, batch_size)[kept]
-    pooler, candidates = classifier.backbone.pooler, {}
-    if not (pooler.quantization_mode or pooler.lora_enabled):
-        candidates["mean of the tokens"] = _pooler_inputs(vectors)["normalized_mean"]
-    if not (candidates and _scales_mean(classifier.backbone)):
-        candidates["pooled output"] = pool(classifier, vectors)
+    candidates = _candidates(classifier, vectors, are_compared=not is_contrastive)
     found: dict[str, tuple[_Scaled, Solution]] = {}
     for name, vectors in candidates.items():
         if not np.isfinite(vectors).all():
@@ -186,11 +193,22 @@ def solve_head(
     _write(classifier, scaled, solution, replaces=name == "mean of the tokens")
     outputs = scaled.x @ solution.kernel + solution.bias
     results = _results(classifier, y, outputs.astype("float32"))
-    metric = list(results)[-1]
-    return results | {
-        f"folds_{metric}": float(solution.scores[2]),
-        "C": float(np.median(solution.strengths)),
-    }
+    of_folds = {f"folds_{list(results)[-1]}": float(solution.scores[2])}
+    results |= {} if is_contrastive else of_folds
+    return results | {"C": float(np.median(solution.strengths))}
+
+
+def _candidates(
+    classifier: "AlbertClassifier", vectors: FloatArray, are_compared: bool
+) -> dict[str, FloatArray]:
+    """Return what the head may read, by its name."""
+    pooler, candidates = classifier.backbone.pooler, {}
+    if not (pooler.quantization_mode or pooler.lora_enabled):
+        candidates["mean of the tokens"] = _pooler_inputs(vectors)["normalized_mean"]
+    is_one = not are_compared or _scales_mean(classifier.backbone)
+    if not (candidates and is_one):
+        candidates["pooled output"] = pool(classifier, vectors)
+    return candidates
 
 
 class _Scaled(NamedTuple):
