@@ -3,13 +3,13 @@
     KERAS_BACKEND=torch python benchmarks/contrastive_labels.py \
         --sst2 path/to/SST-2 --squad train.json
 
-`fit(method="contrastive")` first trains the encoder on pairs of the labelled texts: half
-of one class, with the similarity 1, half of two classes, with 0 ([Tunstall et al.,
+`fit(method="contrastive")` first trains the encoder on pairs of the labelled texts:
+half of one class, with the similarity 1, half of two classes, with 0 ([Tunstall et al.,
 2022](https://arxiv.org/abs/2209.11055)). With `--all-pairs` it is trained on all pairs
-once, with the rarer kind repeated, as in SetFit. Data: the quickstart's messages; SST-2; the
-questions on the six articles of SQUAD with most questions, whose class is the article;
-and the tutorials' reviews and messages about transfers.
-Prints the accuracy on `--rows` held-out texts for each seed, which draws the labels and
+once, with the rarer kind repeated, as in SetFit. Data: the quickstart's messages;
+SST-2; the questions on the six articles of SQUAD with most questions, whose class is
+the article; and the tutorials' reviews and messages about transfers. Prints the
+accuracy on `--rows` held-out texts for each seed, which draws the labels and
 the pairs, and a table of means and standard deviations. With `--setfit
 path/to/all-MiniLM-L6-v2`, the other side is SetFit itself, by its defaults, from a
 folder of sentence-transformers (`pip install setfit`).

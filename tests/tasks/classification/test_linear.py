@@ -217,7 +217,7 @@ def test_models_that_cannot_be_solved(make_classifier, toy):
     with pytest.raises(ValueError, match="has a head after each layer"):
         make_classifier(exits=True).fit(texts, numbers, method="linear")
     model = make_classifier()
-    with pytest.raises(ValueError, match="`method` is 'linear', 'contrastive' or 'finetune'"):
+    with pytest.raises(ValueError, match="'linear', 'contrastive' or 'finetune'"):
         model.fit(texts, numbers, method="logistic")
     with pytest.raises(ValueError, match="`C` is of a linear head"):
         model.fit(texts, numbers, C=1.0)
