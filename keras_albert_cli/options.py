@@ -368,6 +368,11 @@ def _check_finetune(chosen: Mapping[str, Any]) -> None:
             "A linear head is solved for classification and regression, on the vectors "
             "of a preset. Pass --preset, or leave out --method."
         )
+    if chosen["method"] == "contrastive" and chosen["task"] == "regression":
+        raise ValueError(
+            "Contrastive training is for texts with classes, and a regression has "
+            "scores. Pass --method linear."
+        )
     steps = ("recipe", "epochs", "learning_rate", "lora", "exits")
     if is_linear and (given := [name for name in steps if chosen[name]]):
         names = ", ".join(f"--{name.replace('_', '-')}" for name in given)

@@ -103,6 +103,9 @@ REFUSED = {
     f"{FINETUNE} --lora 4": "LoRA is for pretrained weights: pass --preset",
     f"{FINETUNE} --method linear": "A linear head is solved for classification",
     f"{FINETUNE} --difference": "Without --lora or --method linear, all",
+    f"{FINETUNE} --preset p --method contrastive --difference": "all weights differ",
+    FINETUNE.replace("masked-lm", "regression")
+    + " --preset p --method contrastive": "Contrastive training is for texts with",
 }
 
 
