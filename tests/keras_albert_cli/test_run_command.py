@@ -103,7 +103,7 @@ REFUSED = {
     f"{FINETUNE} --lora 4": "LoRA is for pretrained weights: pass --preset",
     f"{FINETUNE} --method linear": "A linear head is solved for classification",
     f"{FINETUNE} --difference": "Without --lora or --method linear, all",
-    f"{FINETUNE} --preset p --method contrastive --difference": "all weights differ",
+    f"{FINETUNE} --method contrastive --difference": "Without --lora or --method li",
     FINETUNE.replace("masked-lm", "regression")
     + " --preset p --method contrastive": "Contrastive training is for texts with",
 }
