@@ -96,13 +96,9 @@ class TruncatedNormal(keras.initializers.TruncatedNormal):
     """Keras' initializer, whose values NumPy draws on JAX."""
 
     # For each shape, XLA would compile a program, most of the time of loading a preset.
-    # A distribution draws each device's part there.
     def __call__(self, shape: Any, dtype: Any = None) -> Tensor:
         """Return initial values of a shape."""
-        if (
-            keras.backend.backend() != "jax"
-            or keras.distribution.distribution() is not None
-        ):
+        if keras.backend.backend() != "jax":
             return super().__call__(shape, dtype)
         random = np.random.default_rng(self.seed)
         values = random.standard_normal(shape, np.float32)
