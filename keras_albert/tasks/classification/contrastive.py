@@ -23,7 +23,11 @@ _STEPS, _BATCH_SIZE, _LEARNING_RATE = 40, 16, 5e-5
 
 
 def train_encoder(
-    classifier: "AlbertClassifier", columns: Sequence[Any], y: Labels, rows: Labels
+    classifier: "AlbertClassifier",
+    columns: Sequence[Any],
+    y: Labels,
+    rows: Labels,
+    verbose: Any,
 ) -> None:
     """Train the encoder of a classifier until texts of a class have similar vectors.
 
@@ -53,7 +57,7 @@ def train_encoder(
     embedder.compile(learning_rate=_LEARNING_RATE)
     pairs, is_same = draw_pairs(y)
     first, second = ([columns[0][row] for row in part] for part in rows[pairs].tolist())
-    embedder.fit((first, second), is_same, batch_size=_BATCH_SIZE, verbose=0)
+    embedder.fit((first, second), is_same, batch_size=_BATCH_SIZE, verbose=verbose)
 
 
 def draw_pairs(y: Labels) -> tuple[Labels, Labels]:

@@ -143,6 +143,7 @@ def solve_head(
     batch_size: int | None,
     strength: float | None,
     is_contrastive: bool,
+    verbose: Any,
 ) -> dict[str, float]:
     """Solve the head of a classifier, and return the results of the training."""
     check_packages("A linear head", "scikit-learn", "sklearn")
@@ -168,7 +169,8 @@ def solve_head(
             "texts, leave the class out, or pass `method='finetune'`."
         )
     if is_contrastive:
-        train_encoder(classifier, columns, y, np.arange(len(columns[0]))[kept])
+        rows = np.arange(len(columns[0]))[kept]
+        train_encoder(classifier, columns, y, rows, verbose)
         # Folds of texts that the encoder has learned choose nothing.
         strength = CONTRASTIVE_STRENGTH if strength is None else strength
     vectors = read_vectors(classifier, data.x, batch_size)[kept]

@@ -364,6 +364,7 @@ class AlbertClassifier(
             results = linear.solve_head(
                 *(self, data, class_weight, batch_size, strength),
                 is_contrastive=is_contrastive,
+                verbose=verbose,
             )
         self.is_solved = True
         self._forget_sets()
