@@ -118,8 +118,8 @@ task TASK (task): listed below
 --output (path required): a new directory
 [training]
 --method (linear|contrastive|finetune): with a preset, linear solves a head for
-  classification or regression on vectors of the frozen encoder, in seconds, contrastive
-  trains the encoder before on pairs of the texts, in a minute; by default linear for at
+  classification or regression on vectors of the frozen encoder, in seconds; contrastive
+  first trains the encoder on pairs of the texts, in a minute; by default linear for at
   most 500 labels without options of training, else finetune
 --recipe (recipe): with a preset: use the hyperparameters of the paper for this task
 --epochs (count): by default 3 or the recipe's

@@ -105,7 +105,7 @@ class TruncatedNormal(keras.initializers.TruncatedNormal):
         while (far := np.abs(values) > 2).any():
             values[far] = random.standard_normal(far.sum(), np.float32)
         scaled = values * np.float32(self.stddev) + np.float32(self.mean)
-        return keras.ops.convert_to_tensor(scaled, dtype)
+        return ops.convert_to_tensor(scaled, dtype)
 
 
 def derive_seeds(seed: int | None, count: int) -> Iterator[int | None]:

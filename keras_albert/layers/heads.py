@@ -112,7 +112,7 @@ class PoolerInput(AlbertLayer):
         self.mode = mode
 
     def call(self, sequence: Tensor, first: Tensor, padding_mask: Tensor) -> Tensor:
-        """Return the vector of `[CLS]`, or the mean of all tokens."""
+        """Return the vector that `mode` names."""
         if self.mode == "cls":
             return first
         mean = masked_mean(sequence, padding_mask)

@@ -21,7 +21,7 @@ _STORES = (
     *("abfs", "abfss", "az", "gcs", "gs", "hdfs"),
     *("memory", "oci", "oss", "s3", "s3a"),
 )
-# Libraries ask a silent store again for minutes, and wait for one that stops to read.
+# Libraries retry a silent store for minutes, and wait forever if it stops reading.
 _SECONDS_TO_LIST, _SECONDS_TO_COPY = 60, 600
 _LEAST_BYTES_PER_SECOND = 50_000
 
@@ -189,7 +189,8 @@ def upload(source: Path, path: _Path, keep: bool = False) -> None:
                 with suppress(Exception):
                     # By few calls, of which each may take seconds.
                     found = _within(_SECONDS_TO_LIST, store, "find", root)
-                    store.rm(sorted({*begun} & {*found}))
+                    paths = sorted({*begun} & {*found})
+                    _within(_seconds_for(0), store, "rm", paths)
             raise
 
 

@@ -195,9 +195,9 @@ def solve_head(
     _write(classifier, scaled, solution, replaces=name == "mean of the tokens")
     outputs = scaled.x @ solution.kernel + solution.bias
     results = _results(classifier, y, outputs.astype("float32"))
-    of_folds = {f"folds_{list(results)[-1]}": float(solution.scores[2])}
-    results |= {} if is_contrastive else of_folds
-    return results | {"C": float(np.median(solution.strengths))}
+    folds = {f"folds_{list(results)[-1]}": float(solution.scores[2])}
+    strength = float(np.median(solution.strengths))
+    return results | ({} if is_contrastive else folds) | {"C": strength}
 
 
 def _candidates(
@@ -207,10 +207,9 @@ def _candidates(
     pooler, candidates = classifier.backbone.pooler, {}
     if not (pooler.quantization_mode or pooler.lora_enabled):
         candidates["mean of the tokens"] = _pooler_inputs(vectors)["normalized_mean"]
-    is_one = not are_compared or _scales_mean(classifier.backbone)
-    if not (candidates and is_one):
-        candidates["pooled output"] = pool(classifier, vectors)
-    return candidates
+    if candidates and (not are_compared or _scales_mean(classifier.backbone)):
+        return candidates
+    return candidates | {"pooled output": pool(classifier, vectors)}
 
 
 class _Scaled(NamedTuple):

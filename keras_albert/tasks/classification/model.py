@@ -215,14 +215,14 @@ class AlbertClassifier(
         """Train all weights, or solve the head alone, in seconds.
 
         With `method="linear"`, scikit-learn solves a logistic regression (for scores a
-        ridge regression) on the mean of the frozen encoder's tokens, or on
+        ridge regression) on the normalized mean of the encoder's tokens, or on
         `pooled_output` if five folds show that it is clearly better; they also choose
         `C` and the temperature of the logits. The solution becomes the head. With the
         mean, which the pooler passes on, other classifiers on this backbone need
         training again. Vectors are cached on disk, in `KERAS_ALBERT_CACHE`.
         `method="contrastive"` first trains the encoder on pairs of the texts, as
-        [SetFit](https://arxiv.org/abs/2209.11055) does: half a minute on a CPU, better
-        for sentiment with few labels.
+        [SetFit](https://arxiv.org/abs/2209.11055) does: half a minute on a CPU, on JAX
+        a minute. It is better for sentiment with few labels.
 
         Args:
             x: See `AlbertTask.fit`. For a linear head, texts or pairs in memory.
