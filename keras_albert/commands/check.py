@@ -238,10 +238,9 @@ def cross_validated(vectors: Vectors, y: npt.NDArray[Any]) -> npt.NDArray[Any]:
     )
 
     folds = StratifiedKFold(_FOLDS, shuffle=True, random_state=0)
-    found: npt.NDArray[Any] = cross_val_predict(
+    return cross_val_predict(
         _classifier(), vectors, y, cv=folds, method="predict_proba"
     )
-    return found
 
 
 def label_next(

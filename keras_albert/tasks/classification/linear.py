@@ -412,8 +412,7 @@ def read_vectors(
                 cache.write(found)
         return np.stack([found[key] for key in keys])
 
-    vectors: FloatArray = predict_all(classifier, x, batch_size, run_batch, verbose=0)
-    return vectors
+    return predict_all(classifier, x, batch_size, run_batch, verbose=0)
 
 
 def _reader(classifier: "AlbertClassifier") -> Any:
