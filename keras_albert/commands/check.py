@@ -232,10 +232,7 @@ def _classifier() -> Any:
 
 def cross_validated(vectors: Vectors, y: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Return the probabilities of each row by classifiers that have not seen it."""
-    from sklearn.model_selection import (  # noqa: PLC0415  (an extra)
-        StratifiedKFold,
-        cross_val_predict,
-    )
+    from sklearn.model_selection import StratifiedKFold, cross_val_predict  # noqa: PLC0415  (an extra)
 
     folds = StratifiedKFold(_FOLDS, shuffle=True, random_state=0)
     return cross_val_predict(

@@ -89,9 +89,7 @@ class StrategyMixin:
         if self.strategy is None:
             return None
         # Imports TensorFlow, which may not be installed.
-        from keras_albert.tasks.distribution.strategy_trainer import (  # noqa: PLC0415
-            StrategyTrainer,
-        )
+        from keras_albert.tasks.distribution.strategy_trainer import StrategyTrainer  # noqa: PLC0415
 
         return StrategyTrainer(self, self.strategy)
 
