@@ -126,7 +126,6 @@ def test_defaults_are_those_of_transformers():
         ({"num_hidden_groups": True}, "`num_hidden_groups`"),
         ({"hidden_dropout_prob": 1.5}, "`hidden_dropout_prob`.*1.5"),
         ({"layer_norm_eps": float("nan")}, "`layer_norm_eps`"),
-        ({"position_embedding_type": "relative_key"}, "`position_embedding_type`"),
         *(
             ({"architectures": x}, r"`architectures` in .* must be a list of na")
             for x in ("AlbertModel", [["AlbertModel"]], {})
