@@ -108,11 +108,6 @@ def accuracy_of_lengths(first, second):
     return ((votes[a[half:], b[half:]] > 0) == swapped[half:]).mean()
 
 
-def lengths_of(found):
-    first = np.array([e.boundary for e in found])
-    return first, np.array([len(e.token_ids) for e in found]) - first
-
-
 def reference_lengths(tokenizer, documents):
     """The lengths of segments by google-research/albert's rules."""
     rng = np.random.default_rng(0)
