@@ -159,12 +159,20 @@ BIAS = "albert.pooler.bias"
         (lambda t: t.pop(BIAS), r"missing: albert\.pooler\.bias"),
         (lambda t: t.update({"lm_head.bias": t[BIAS]}), "unexpected: lm_head.bias"),
         (
+            lambda t: t.update({BIAS: t[BIAS].astype("int64")}),
+            r"not floating point \(int64\): albert\.pooler\.bias",
+        ),
+        (
+            lambda t: t.update({BIAS: t[BIAS] * np.nan}),
+            r"not finite \(NaN or infinity\): albert\.pooler\.bias",
+        ),
+        (
             lambda t: t.update({"pooler.bias": t[BIAS] + 1}),
             r"contain both `albert\.pooler\.bias` and `pooler\.bias`",
         ),
     ],
 )
-def test_names_that_do_not_fit_are_refused(checkpoint, change, message):
+def test_tensors_that_do_not_fit_are_refused(checkpoint, change, message):
     _change_tensors(checkpoint, change)
     with pytest.raises(ValueError, match=message):
         AlbertBackbone.from_preset(checkpoint)
