@@ -49,10 +49,7 @@ def pytest_collection_modifyitems(items):
 @pytest.fixture(scope="session")
 def _prepared(tmp_path_factory):
     """Prepare nine documents, which examples of their readers open."""
-    from keras_albert.pretraining import (  # noqa: PLC0415
-        prepare_examples,
-        train_vocabulary_on,
-    )
+    from keras_albert.pretraining import prepare_examples, train_vocabulary_on  # noqa: PLC0415
 
     folder = tmp_path_factory.mktemp("examples")
     texts, output = folder / "a.txt", folder / "prepared"

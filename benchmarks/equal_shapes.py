@@ -128,10 +128,7 @@ def compare(
         )
         compile_alike(models[name], **compiling)
     theirs, auto = {
-        "AlbertClassifier": (
-            "TextClassifier",
-            "AutoModelForSequenceClassification",
-        ),
+        "AlbertClassifier": ("TextClassifier", "AutoModelForSequenceClassification"),
         "AlbertMaskedLM": ("MaskedLM", "AutoModelForMaskedLM"),
     }[task]
     ours = models["keras_albert"]

@@ -16,11 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from keras_albert.pretraining.prepared_files import (
-    Example,
-    ExampleFiles,
-    ExampleWriter,
-)
+from keras_albert.pretraining.prepared_files import Example, ExampleFiles, ExampleWriter
 
 
 def make_examples(count: int, length: int) -> list[Example]:

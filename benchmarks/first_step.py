@@ -75,12 +75,7 @@ def longest_phases() -> dict[str, float]:
 
 
 def work(
-    library: str,
-    folder: str,
-    rows: int,
-    length: int,
-    vocabulary_size: int,
-    clock: str,
+    library: str, folder: str, rows: int, length: int, vocabulary_size: int, clock: str
 ) -> dict[str, Any]:
     """Run the first step and return its seconds."""
     import keras

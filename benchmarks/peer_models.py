@@ -230,9 +230,7 @@ class TransformersModel:
 
     def restart(self, steps: int | None = None) -> None:
         """Restore the initial weights and a new optimizer; see `compile_alike`."""
-        from keras_albert.tasks.optimizers import (
-            default_learning_rate,
-        )
+        from keras_albert.tasks.optimizers import default_learning_rate
 
         torch = self.torch
         self.plain.load_state_dict(self.first_weights)

@@ -17,11 +17,7 @@ from typing import Any, Literal
 Kind = Literal["code", "markdown", "shell", "invisible"]
 
 QUOTES = '"""'
-_KINDS: dict[str, Kind] = {
-    "": "markdown",
-    "shell": "shell",
-    "invisible": "invisible",
-}
+_KINDS: dict[str, Kind] = {"": "markdown", "shell": "shell", "invisible": "invisible"}
 DATA = Path(__file__).resolve().parents[1] / "examples" / "data"
 # How a tutorial finds its data, here or downloaded next to it.
 _LOCAL_DATA = re.compile(r"data_path = .*examples/data.*\nif .*\n    data_path = .*\n")

@@ -180,10 +180,7 @@ def _sequences(text: str, length: int = 8) -> set[tuple[str, ...]]:
 
 
 def cloze_articles(
-    paragraphs: Iterable[str],
-    count: int,
-    seed: int = 0,
-    without: Iterable[str] = (),
+    paragraphs: Iterable[str], count: int, seed: int = 0, without: Iterable[str] = ()
 ) -> list[dict[str, Any]]:
     """Return `count` questions, or what the paragraphs yield, in the form of SQuAD.
 

@@ -101,9 +101,7 @@ def main() -> None:
     embedder.compile(learning_rate=arguments.learning_rate)
     started = time.perf_counter()
     embedder.fit(
-        (titles[held:], texts[held:]),
-        batch_size=arguments.batch_size,
-        verbose=2,
+        (titles[held:], texts[held:]), batch_size=arguments.batch_size, verbose=2
     )
     minutes = (time.perf_counter() - started) / 60
     print(f"{arguments.pairs:,} pairs, {minutes:.1f} minutes, {keras.config.backend()}")

@@ -428,8 +428,7 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
 
     @classmethod
     def _from_checkpoint(cls, checkpoint: Checkpoint, **kwargs: Any) -> Self:
-        backbone: Self = checkpoint.load_backbone(cls, **kwargs)
-        return backbone
+        return checkpoint.load_backbone(cls, **kwargs)
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Self:
@@ -440,8 +439,7 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
             # weights that they load next would not fit.
             config = config | {"dtype": quantized}
         arguments = {k: v for k, v in config.items() if k != "quantized_dtype"}
-        backbone: Self = super().from_config(arguments)
-        return backbone
+        return super().from_config(arguments)
 
     def call(
         self,
@@ -484,10 +482,9 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
     ) -> tuple[Tensor, Tensor]:
         """Return the last hidden state, and that of each text's first token."""
         x, given = self._embed(inputs, training)
-        states: tuple[Tensor, Tensor] = call_layer(
+        return call_layer(
             self.encoder, x, return_cls=True, num_layers=num_layers, **given
         )
-        return states
 
     def _embed(
         self, inputs: ModelInputs, training: bool | None
@@ -506,8 +503,7 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
     ) -> dict[str, keras.KerasTensor]:
         """Return symbolic outputs, which no other argument changes."""
         inputs = select_inputs(self, inputs)
-        spec: dict[str, keras.KerasTensor] = super().compute_output_spec(inputs)
-        return spec
+        return super().compute_output_spec(inputs)
 
     @property
     def pooler_input(self) -> str:
@@ -548,8 +544,7 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
             first = x[:, self.cls_token_index, :]
         else:
             first, x = rows.first(x), rows.split(x)
-        vector: Tensor = self.pooler_reads.call(x, first, padding_mask)
-        return vector
+        return self.pooler_reads.call(x, first, padding_mask)
 
     def all_outputs(self, inputs: ModelInputs) -> dict[str, Tensor | list[Tensor]]:
         """Run the model and also return hidden states and attention scores.
@@ -599,8 +594,7 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
             num_layers=self.num_layers,
             **given,
         )
-        pooled: Tensor = self.pooler(vectors)
-        return pooled
+        return self.pooler(vectors)
 
     def get_config(self) -> dict[str, Any]:
         """Return the constructor's arguments."""
@@ -631,8 +625,7 @@ def run_encoder(
     """Return `sequence_output`; what a compiler leaves out, PyTorch does not run."""
     is_own = type(backbone).call is AlbertBackbone.call
     if is_own and is_bare(inputs) and has_plain_weights(backbone):
-        found: Tensor = backbone._encode(inputs, training, backbone.num_layers)[0]
-        return found
+        return backbone._encode(inputs, training, backbone.num_layers)[0]
     outputs = call_layer(backbone, inputs, training=training)
     return outputs["sequence_output"]
 

@@ -182,8 +182,7 @@ class AlbertClassifierEstimator(ClassifierMixin, BaseEstimator):
             [0, 1]
         """
         best = self.predict_proba(X).argmax(axis=-1)
-        found: npt.NDArray[Any] = self.classes_[best]
-        return found
+        return self.classes_[best]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -75,8 +75,7 @@ def run_command(arguments: Sequence[str] | None = None) -> int:
                 module = import_module(f"keras_albert.commands.{asked.module}")
             _fetch(asked.paths, chosen)
             function: Any = getattr(module, asked.function)
-            status: int | None = function(argparse.Namespace(**chosen))
-            return status
+            return function(argparse.Namespace(**chosen))
 
     options = re.findall(r"--[\w-]+", subparsers[command].format_usage())
     return run_program(f"keras-albert {command}", run, options, debug)

@@ -143,16 +143,14 @@ def _as_theirs(inputs):
     }
 
 
-def assert_same_on_both_sides(task, directory, target):
-    """A checkpoint of transformers is read and written back without a difference."""
-    from safetensors.numpy import load_file
-
+def assert_computes_as(task, directory, peer="transformers"):
+    """A task has the outputs of another library's; return the inputs and outputs."""
     from keras_albert.conversion.convert import peer_outputs, probe_batch
 
     inputs = probe_batch(task)
     found = task(inputs)
     found = to_numpy(found if isinstance(found, dict) else {"output": found})
-    (expected,) = peer_outputs("transformers", task, directory, inputs).values()
+    (expected,) = peer_outputs(peer, task, directory, inputs).values()
     assert expected.keys() == found.keys() or hasattr(task, "pooling")
     for output, value in expected.items():
         is_open = found[output] > -1e4
@@ -160,6 +158,16 @@ def assert_same_on_both_sides(task, directory, target):
         np.testing.assert_allclose(
             found[output][is_open], value[is_open], rtol=0, atol=2e-5
         )
+    return inputs, expected
+
+
+def assert_same_on_both_sides(task, directory, target):
+    """A checkpoint of transformers is read and written back without a difference."""
+    from safetensors.numpy import load_file
+
+    from keras_albert.conversion.convert import peer_outputs
+
+    inputs, expected = assert_computes_as(task, directory)
     task.export_to_transformers(target)
     # It loads without missing or unexpected keys, and computes the same.
     (again,) = peer_outputs("transformers", task, target, inputs).values()

@@ -9,8 +9,6 @@ import sys
 import keras
 
 BACKEND = keras.config.backend()
-# Or processes that `torchrun` starts again may find the addresses of those before.
-NEW_STORE = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
 
 
 def optimize_graphs(is_on):
@@ -62,6 +60,22 @@ def start(module, arguments, **variables):
         )
         for each, environment in zip(given, environments(len(given)), strict=True)
     ]
+
+
+def start_with_torchrun(module, arguments, **variables):
+    """Start a module in two processes, which are started again if one of them dies."""
+    options = ("--standalone", "--nproc-per-node=2", "--max-restarts=1", "-m", module)
+    given = [[*options, *arguments]]
+    # Or they may find the addresses of those before.
+    variables |= {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
+    return start("torch.distributed.run", given, **variables)
+
+
+def virtual_devices(count):
+    """Return the variable by which JAX has so many devices."""
+    flags = os.environ.get("XLA_FLAGS", "")
+    devices = f"--xla_force_host_platform_device_count={count}"
+    return {"XLA_FLAGS": f"{flags} {devices}"}
 
 
 def finish(running, timeout=600):

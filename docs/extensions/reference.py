@@ -29,10 +29,7 @@ MODULES = {
         "From text files to a pretrained model.",
     ),
     "keras_albert.serving": ("Serving", "Exports, and the check of an export."),
-    "keras_albert.conversion": (
-        "Conversion",
-        "Checkpoints of other libraries.",
-    ),
+    "keras_albert.conversion": ("Conversion", "Checkpoints of other libraries."),
     "keras_albert.compression": ("Compression", "Smaller models from trained ones."),
     "keras_albert.sklearn": ("scikit-learn", "A classifier as an estimator."),
     "keras_albert.presets": ("Presets", "The names that `from_preset` knows."),

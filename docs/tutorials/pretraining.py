@@ -123,11 +123,7 @@ the same document is never in both parts.
 """
 
 prepared = pretraining.prepare_examples(
-    files,
-    output / "prepared",
-    vocabulary,
-    sequence_length=40,
-    held_out=0.1,
+    files, output / "prepared", vocabulary, sequence_length=40, held_out=0.1
 )
 for name, count in prepared.counters.items():
     print(f"{name:<36}{count:>8,}")

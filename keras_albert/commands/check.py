@@ -232,16 +232,12 @@ def _classifier() -> Any:
 
 def cross_validated(vectors: Vectors, y: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Return the probabilities of each row by classifiers that have not seen it."""
-    from sklearn.model_selection import (  # noqa: PLC0415  (an extra)
-        StratifiedKFold,
-        cross_val_predict,
-    )
+    from sklearn.model_selection import StratifiedKFold, cross_val_predict  # noqa: PLC0415  (an extra)
 
     folds = StratifiedKFold(_FOLDS, shuffle=True, random_state=0)
-    found: npt.NDArray[Any] = cross_val_predict(
+    return cross_val_predict(
         _classifier(), vectors, y, cv=folds, method="predict_proba"
     )
-    return found
 
 
 def label_next(

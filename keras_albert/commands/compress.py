@@ -92,10 +92,7 @@ def _run(arguments: argparse.Namespace, folder: RunFolder) -> None:
     rows: list[Row] = []
     if data:
         check_models(student, teacher)
-    measured = {
-        "original": measure(teacher, score),
-        "start": measure(student, score),
-    }
+    measured = {"original": measure(teacher, score), "start": measure(student, score)}
     if data:
         how = {name: getattr(arguments, name) for name in _TRAINING}
         rows = distill(student, teacher, **data, **how, output=folder)

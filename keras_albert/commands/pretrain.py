@@ -79,9 +79,7 @@ def _prepare(
 ) -> PreparedMetadata:
     options: Any = None
     if arguments.beam is not None:
-        from apache_beam.options.pipeline_options import (  # noqa: PLC0415
-            PipelineOptions,
-        )
+        from apache_beam.options.pipeline_options import PipelineOptions  # noqa: PLC0415
 
         options = PipelineOptions(shlex.split(arguments.beam))
     elif arguments.workers > 1:

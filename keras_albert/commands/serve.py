@@ -21,11 +21,7 @@ def run(arguments: argparse.Namespace) -> None:
     # Extras.
     import uvicorn  # noqa: PLC0415
 
-    from keras_albert.serving.rest.app import (  # noqa: PLC0415
-        build_app,
-        limited_protocol,
-        listen,
-    )
+    from keras_albert.serving.rest.app import build_app, limited_protocol, listen  # noqa: PLC0415
     from keras_albert.serving.rest.batches import Limits  # noqa: PLC0415
     from keras_albert.serving.rest.model import ServedModel  # noqa: PLC0415
 

@@ -37,8 +37,7 @@ class CommandTask:
 
     def read(self, path: Path, arguments: argparse.Namespace) -> Dataset:
         """Read a file of examples."""
-        data: Dataset = getattr(datasets, self.finetuning.read)(path, arguments)
-        return data
+        return getattr(datasets, self.finetuning.read)(path, arguments)
 
     def read_both(self, arguments: argparse.Namespace) -> list[Dataset]:
         """Read the training and the dev file, with scores on one scale."""

@@ -44,8 +44,7 @@ def own_vocabulary(model: Any) -> Vocabulary:
             f"preprocessor of a task, and this {type(model).__name__} has none. Pass a "
             "task, such as a masked language model, with its preprocessor."
         )
-    vocabulary: Vocabulary = tokenizer.vocabulary
-    return vocabulary
+    return tokenizer.vocabulary
 
 
 class TokenMeans:
@@ -152,8 +151,7 @@ def factorize(
 
 
 def _array(variable: Any) -> FloatArray:
-    array: FloatArray = np.asarray(ops.convert_to_numpy(variable), float)
-    return array
+    return np.asarray(ops.convert_to_numpy(variable), float)
 
 
 def _centered(x: FloatArray) -> FloatArray:

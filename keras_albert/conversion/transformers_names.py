@@ -168,10 +168,7 @@ BERT = Architecture(
         AlbertPretrainer=Head(
             "AlbertPretrainer",
             "BertForPreTraining",
-            (
-                _BERT_PREDICTIONS,
-                _TORCH.dense("sentence_order", "cls.seq_relationship"),
-            ),
+            (_BERT_PREDICTIONS, _TORCH.dense("sentence_order", "cls.seq_relationship")),
         ),
     ),
     head_prefixes=(

@@ -222,8 +222,7 @@ def _to_numpy(tensor: Any) -> npt.NDArray[Any]:
     tensor = tensor.detach()
     # NumPy has no bfloat16.
     is_known = str(tensor.dtype) != "torch.bfloat16"
-    found: npt.NDArray[Any] = (tensor if is_known else tensor.float()).numpy()
-    return found
+    return (tensor if is_known else tensor.float()).numpy()
 
 
 def _check_zip(file: IO[bytes], size: int) -> int:

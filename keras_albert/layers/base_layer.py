@@ -27,8 +27,7 @@ def gelu_approximate(x: Tensor) -> Tensor:
 def get_activation(activation: Activation) -> Callable[[Tensor], Tensor]:
     """Return the activation function of a name."""
     if isinstance(activation, str) and activation in _TANH_GELU_NAMES:
-        function: Callable[[Tensor], Tensor] = gelu_approximate
-        return function
+        return gelu_approximate
     try:
         found: Callable[[Tensor], Tensor] = keras.activations.get(activation)
     except ValueError as error:

@@ -522,5 +522,4 @@ class ExitHeads(AlbertLayer):
         else:
             kernel, bias = (ops.take(x, exit, axis=0) for x in (self.kernel, self.bias))
             outputs = ops.matmul(inputs, kernel)
-        activated: Tensor = self.activation(outputs + bias)
-        return activated
+        return self.activation(outputs + bias)

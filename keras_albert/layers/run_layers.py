@@ -241,8 +241,7 @@ def _keep_products(step: Step) -> Step:
     import jax  # noqa: PLC0415  (other backends do not need it)
 
     policy = jax.checkpoint_policies.dots_with_no_batch_dims_saveable
-    kept: Step = jax.checkpoint(step, policy=policy, prevent_cse=False)
-    return kept
+    return jax.checkpoint(step, policy=policy, prevent_cse=False)
 
 
 # Fewer multiplications take less time than oneDNN's preparation.

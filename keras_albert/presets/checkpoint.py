@@ -138,8 +138,7 @@ class Files:
         """Return what a function reads from a file or, without a name, from all."""
         if (reader, name) not in self._read:
             self._read[reader, name] = reader(self.directory / name)
-        found: _Found = self._read[reader, name]
-        return found
+        return self._read[reader, name]
 
     def json(self, name: str) -> dict[str, Any]:
         """Return the object of a JSON file; an empty one without a file."""

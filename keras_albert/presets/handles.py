@@ -194,8 +194,7 @@ def _from_kaggle(model: str) -> Callable[[bool], str]:
         cache = os.environ.get("KAGGLEHUB_CACHE", "~/.cache/kagglehub")
         if cached_only and not Path(cache, "models", model).expanduser().is_dir():
             raise FileNotFoundError(model)
-        path: str = kagglehub.model_download(model)
-        return path
+        return kagglehub.model_download(model)
 
     return download
 

@@ -133,8 +133,7 @@ class Preset(Checkpoint):
             check_size(vectors * sizes["hidden_dim"], head, source)
 
     def backbone_arguments(self) -> dict[str, Any]:
-        found: dict[str, Any] = self.config(CONFIG_FILE)["config"]
-        return found
+        return self.config(CONFIG_FILE)["config"]
 
     def stored_shapes(self) -> list[tuple[int, ...]]:
         base = self.base
@@ -224,8 +223,7 @@ class Preset(Checkpoint):
         return super().load_preprocessor(cls, **kwargs)
 
     def read_vocabulary(self) -> bytes:
-        found: bytes = self.load_tokenizer(None).proto
-        return found
+        return self.load_tokenizer(None).proto
 
     def _with_vocabulary(self, tokenizer: Any) -> Any:
         """Return a tokenizer after loading its vocabulary, from here or the base."""

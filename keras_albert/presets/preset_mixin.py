@@ -73,7 +73,7 @@ class PresetMixin:
         if not isinstance(checkpoint, Checkpoint):
             directory = local_directory(preset)
             if directory is None:
-                return super().from_preset(os.fspath(preset), **kwargs)  # type: ignore[misc, no-any-return]
+                return super().from_preset(os.fspath(preset), **kwargs)  # type: ignore[misc]
             checkpoint = open_checkpoint(directory)
         with _loading(checkpoint.directory, kwargs):
             checkpoint.check(**kwargs)

@@ -140,11 +140,10 @@ class PretrainingBatches:
         updates = max(1, _ROWS_AT_ONCE // (size * parts))
         block, within = divmod(step, updates * parts)
         begin = within * size
-        batch: Batch = keras.tree.map_structure(
+        return keras.tree.map_structure(
             lambda array: array[begin : begin + size],
             self._block(block * updates, updates, shard, num_shards),
         )
-        return batch
 
     def tf_dataset(
         self,

@@ -228,8 +228,7 @@ class ExampleFile:
     @property
     def documents(self) -> np.ndarray[Any, np.dtype[np.uint64]]:
         """The document of each example, uint64 `(rows,)`."""
-        column: np.ndarray[Any, np.dtype[np.uint64]] = self._heads()["document"]
-        return column
+        return self._heads()["document"]
 
     def _heads(self) -> Any:
         before, places, _ = self.layout

@@ -203,5 +203,4 @@ def split_int8(
 
 
 def _read(variable: Any) -> FloatArray:
-    array: FloatArray = keras.ops.convert_to_numpy(keras.ops.cast(variable, "float32"))
-    return array
+    return keras.ops.convert_to_numpy(keras.ops.cast(variable, "float32"))

@@ -93,8 +93,7 @@ _PLACES = frozenset({"mask_positions"})
 def _name_outputs(task: AlbertTask, ids: Tensors, outputs: Any) -> Tensors:
     match row_of(task).outputs:
         case None:
-            named: Tensors = outputs
-            return named
+            return outputs
         case "classes" if task.is_regression:
             return {"score": outputs[:, 0]}
         case "classes" | "tags":

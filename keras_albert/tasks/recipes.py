@@ -59,11 +59,7 @@ class Recipe:
         return max(1, round(self.steps * self.batch_size / num_examples))
 
     def build(
-        self,
-        cls: Any,
-        preset: str | os.PathLike[str],
-        dtype: Any = None,
-        **head: Any,
+        self, cls: Any, preset: str | os.PathLike[str], dtype: Any = None, **head: Any
     ) -> Any:
         """Build a task on pretrained weights, with the recipe's dropout and length.
 
@@ -85,10 +81,7 @@ class Recipe:
             2
         """
         backbone = AlbertBackbone.from_preset(
-            preset,
-            dropout=self.dropout,
-            attention_dropout=self.dropout,
-            dtype=dtype,
+            preset, dropout=self.dropout, attention_dropout=self.dropout, dtype=dtype
         )
         preprocessor = cls.preprocessor_cls.from_preset(
             preset, max_sequence_length=self.max_sequence_length

@@ -209,8 +209,7 @@ def export_writer(name: str) -> Writer:
             f"There is no export format {name!r}. Choose one of: "
             f"{', '.join(sorted(WRITERS))}."
         )
-    writer: Writer = resolve_name(f"keras_albert.serving:{WRITERS[name]}")
-    return writer
+    return resolve_name(f"keras_albert.serving:{WRITERS[name]}")
 
 
 def check_export_options(

@@ -146,8 +146,7 @@ class WholeWordMasking:
         words = np.repeat(taken == _WHOLE, lengths)
         first_only = run_begins[taken == _FIRST_WORD]
         words[first_only] = sizes[first_only] <= slots[run_rows[taken == _FIRST_WORD]]
-        chosen: Int64Array = places[np.repeat(words, sizes)]
-        return chosen
+        return places[np.repeat(words, sizes)]
 
     def _cut_runs(
         self, opens_segment: npt.NDArray[np.bool_], rows: Int64Array, draws: Draws

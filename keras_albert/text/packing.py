@@ -61,8 +61,7 @@ class LabelledTexts:
 
 def lengths_by_text(examples: Any) -> Int64Array:
     """Return the tokens of each text, `(rows, texts)`, 0 for a missing text."""
-    found: Int64Array = getattr(examples, "text_lengths", examples.lengths[:, None])
-    return found
+    return getattr(examples, "text_lengths", examples.lengths[:, None])
 
 
 def pack_all(

@@ -207,8 +207,7 @@ class AlbertPreprocessor(PresetMixin):
         config = loader.config.get("config") or {}
         if "max_sequence_length" in config:
             kwargs.setdefault("max_sequence_length", config["max_sequence_length"])
-        missing: dict[str, Any] = super()._add_missing_kwargs(loader, kwargs)  # type: ignore[misc]
-        return missing
+        return super()._add_missing_kwargs(loader, kwargs)  # type: ignore[misc]
 
     @classmethod
     def _from_checkpoint(cls, checkpoint: Checkpoint, **kwargs: Any) -> Any:

@@ -62,8 +62,7 @@ def _feistel(values: UInt64Array, bits: int, keys: UInt64Array) -> UInt64Array:
 def number_in_row(rows: Int64Array) -> Int64Array:
     """Number entries within their rows: `[3, 3, 5]` becomes `[0, 1, 0]`."""
     counts = np.bincount(rows)
-    numbers: Int64Array = np.arange(len(rows)) - (np.cumsum(counts) - counts)[rows]
-    return numbers
+    return np.arange(len(rows)) - (np.cumsum(counts) - counts)[rows]
 
 
 class RowDraws:

@@ -162,8 +162,7 @@ class KerasDevices(OneDevice):
 
     def scope(self) -> AbstractContextManager[Any]:
         """Return the distribution's scope."""
-        scope: AbstractContextManager[Any] = self.distribution.scope()
-        return scope
+        return self.distribution.scope()
 
     def prepare(self, model: AlbertTask, batch: Batch) -> None:
         """Create the metrics, and check that heads can be split."""
@@ -238,8 +237,7 @@ class TensorflowReplicas(OneDevice):
 
         if self.strategy is tf.distribute.get_strategy():
             return nullcontext()
-        scope: AbstractContextManager[Any] = self.strategy.scope()
-        return scope
+        return self.strategy.scope()
 
     def prepare(self, model: AlbertTask, batch: Batch) -> None:
         """Set up training and evaluation on all replicas."""

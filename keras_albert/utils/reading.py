@@ -53,8 +53,7 @@ def read_json(path: str | os.PathLike[str], kind: type = dict) -> Any:
 
 def read_optional_json(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Read the object of a JSON file; an empty dict if there is no file."""
-    found: dict[str, Any] = read_json(path) if Path(path).exists() else {}
-    return found
+    return read_json(path) if Path(path).exists() else {}
 
 
 def parse_json(content: bytes, kind: type = dict) -> Any:

@@ -171,10 +171,7 @@ def upload(source: Path, path: _Path, keep: bool = False) -> None:
     first = [name for name in names if not _turn(name)]
     last = sorted(set(names) - set(first), key=lambda x: (_turn(x), -x.count("/"), x))
     size = sum((source / name).stat().st_size for name in names)
-    with (
-        _explained(address, "written"),
-        _progress(f"writing {address}", size) as shown,
-    ):
+    with _explained(address, "written"), _progress(f"writing {address}", size) as shown:
         store, root = _open(address)
         begun: list[str] = []
         try:

@@ -79,10 +79,7 @@ def test_metrics_groups_and_worst_rows(file, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (
-            ["--slice", "place"],
-            "`--slice place` is not .* text, label, source",
-        ),
+        (["--slice", "place"], "`--slice place` is not .* text, label, source"),
         (["--output", "."], "is there already"),
         (["--limit", "0"], "--limit"),
     ],

@@ -12,7 +12,7 @@ from keras_albert import AlbertBackbone, AlbertTokenizer
 from keras_albert.text import AlbertClassifierPreprocessor, train_vocabulary
 from keras_albert.training.run_folder import RunFolder, TrainingCheckpoint
 from tests.commands.finetune_runs import STEPS, flags, weights_of, write_files
-from tests.several_processes import BACKEND, NEW_STORE, finish, start
+from tests.several_processes import BACKEND, finish, start, start_with_torchrun
 
 
 @pytest.fixture
@@ -109,11 +109,8 @@ def run_again(each):
     """Run commands in processes, which `torchrun` starts again if one of them dies."""
     if BACKEND != "torch":
         return run(each)
-    options = ("--standalone", "--nproc-per-node=2", "--max-restarts=1")
-    module = "tests.commands.run_commands"
     given = [as_json(commands) for commands in each]
-    arguments = [[*options, "-m", module, *given]]
-    return start("torch.distributed.run", arguments, **NEW_STORE)
+    return start_with_torchrun("tests.commands.run_commands", given)
 
 
 def test_two_processes_stop_and_go_on_to_where_one_ends(files):

@@ -218,14 +218,6 @@ def test_what_pytorch_writes_is_read(tmp_path, stream, dtype):
         assert stored_weights(tmp_path)[name].shape == tuple(value.shape)
 
 
-@pytest.mark.parametrize("stream", [False, True])
-def test_the_state_of_a_module_is_read(tmp_path, stream):
-    module = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.LayerNorm(3))
-    save(tmp_path, module.state_dict(), stream)
-    for name, value in read(tmp_path).items():
-        np.testing.assert_array_equal(value, module.state_dict()[name].numpy())
-
-
 def test_without_pytorch_an_error_says_what_to_do(tmp_path, monkeypatch):
     path = save(tmp_path, {"a": torch.ones(2)})
     monkeypatch.setitem(sys.modules, "torch", None)

@@ -161,30 +161,6 @@ class TestEveryTask:
         other.compile_from_config({"optimizer": "sgd", "loss": loss, "metrics": None})
         assert isinstance(other.optimizer, keras.optimizers.SGD)
 
-    def test_not_compiled(self, case):
-        config = case.task.get_config() | {"compile": False, "preprocessor": None}
-        task = type(case.task).from_config(config)
-        with pytest.raises(ValueError, match="You must call `compile"):
-            task.fit(case.ids, case.targets)
-
-    # The others compute their loss as a classifier does; `tests/tasks` train them all.
-    @pytest.mark.parametrize(
-        "case",
-        ["exits", "contrastive embedder", "conditional reader", "pretrainer"],
-        indirect=True,
-    )
-    def test_training(self, case):
-        """`run_task_test`: a model learns from what the preprocessor makes."""
-        task = case.make()
-        task.preprocessor = None
-        batch = (case.ids, case.targets, case.weights)
-        losses = [
-            task.train_on_batch(*batch, return_dict=True)["loss"],
-            task.test_on_batch(*batch, return_dict=True)["loss"],
-        ]
-        assert np.isfinite(losses).all()
-        assert task.get_metrics_result().keys() >= {"loss"}
-
     @pytest.mark.parametrize(
         "case",
         ["classifier", "embedder", "tagger", "conditional reader", "pretrainer"],

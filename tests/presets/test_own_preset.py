@@ -21,6 +21,7 @@ from keras_albert import (
     AlbertTokenClassifier,
     AlbertTokenizer,
 )
+from keras_albert.presets.checkpoint import check_backbone_size
 from keras_albert.text import train_vocabulary
 from keras_albert.text.tokenizer.sentencepiece_file import parse_vocabulary
 from tests.foreign_models import TINY, change_config, change_json
@@ -240,23 +241,42 @@ def test_configs_that_contradict_each_other_are_named(preset, name, other, chang
 
 class TestSizes:
     @pytest.mark.parametrize(
-        ("key", "value"),
+        ("changes", "message"),
         [
-            ("num_layers", 10**30),
-            ("hidden_dim", 10**7),
-            ("hidden_dim", None),
-            ("embedding_dim", 10**8),
+            ({"num_layers": 10**30}, "`num_layers` may be"),
+            ({"num_layers": True}, "`num_layers` must be a whole number.*=True"),
+            ({"hidden_dim": 10**4000}, "`hidden_dim` may be .* at most.*=1000"),
+            ({"hidden_dim": 16.0}, "`hidden_dim` must be.*=16.0"),
+            ({"hidden_dim": None}, "`hidden_dim` must be.*=None"),
+            ({"hidden_dim": -16}, "`hidden_dim` must be.*=-16"),
+            *(
+                ({name: 10**8}, r"a model of at least [\d,]+ weights, and its files")
+                for name in ("embedding_dim", "intermediate_dim", "vocabulary_size")
+            ),
+            ({"num_segments": 10**8}, "describes a model of at least"),
+            (dict.fromkeys(("num_layers", "num_groups"), 500), "a model of 500 blocks"),
+            ({"num_groups": 5}, "at least `num_groups`.* num_layers=2, num_groups=5"),
+            ({"num_heads": 3}, "`hidden_dim` is 16, not a multiple of"),
         ],
     )
     @pytest.mark.parametrize("cls", [AlbertBackbone, AlbertMaskedLM])
-    def test_nothing_is_built(self, preset, monkeypatch, cls, key, value):
+    def test_nothing_is_built(self, preset, monkeypatch, cls, changes, message):
         def build(self, *arguments, **kwargs):
             raise AssertionError("built")
 
         monkeypatch.setattr(AlbertBackbone, "__init__", build)
-        change_all(preset, **{key: value})
-        with pytest.raises(ValueError, match=r"config\.json"):
+        change_all(preset, **changes)
+        with pytest.raises(ValueError, match=message) as caught:
             cls.from_preset(preset)
+        assert "config.json" in str(caught.value)
+        assert "Copy or download" in str(caught.value)
+
+    def test_without_files_large_models_may_be_built_and_no_monsters(self):
+        groups = {"num_groups": 1, "num_inner_repetitions": 1}
+        large = TINY | groups | {"hidden_dim": 4096, "intermediate_dim": 16_384}
+        check_backbone_size(large, [], "config.json")
+        with pytest.raises(ValueError, match="and it has no files"):
+            check_backbone_size(large | {"num_groups": 4}, [], "config.json")
 
     @pytest.mark.parametrize(
         ("cls", "exits", "changes"),

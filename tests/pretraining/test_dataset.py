@@ -287,21 +287,3 @@ def test_as_a_tensorflow_dataset(data):
 def test_wrong_settings_are_named(prepared, data, call, message):
     with pytest.raises(ValueError, match=message):
         call(prepared, data)
-
-
-def test_a_directory_that_is_not_whole(tmp_path, prepared):
-    with pytest.raises(ValueError, match="keras-albert prepare"):
-        PretrainingData(tmp_path)
-    for file in prepared.iterdir():
-        (tmp_path / file.name).write_bytes(file.read_bytes())
-    shard = tmp_path / "train-00000.arrow"
-    shard.write_bytes(shard.read_bytes()[:-100])
-    with pytest.raises(ValueError, match="train-00000"):
-        PretrainingData(tmp_path)
-    for text, message in (
-        ('{"format_version": 99}', "format 99"),
-        ("[]", r"metadata\.json .* is damaged.*Prepare the texts again"),
-    ):
-        (tmp_path / "metadata.json").write_text(text)
-        with pytest.raises(ValueError, match=message):
-            PretrainingData(tmp_path)

@@ -1,9 +1,6 @@
 """A run has the same result on any number of devices and processes."""
 
 import json
-import os
-import subprocess
-import sys
 
 import keras
 import numpy as np
@@ -15,7 +12,13 @@ from keras_albert.pretraining import PretrainingConfig, pretrain
 from keras_albert.pretraining.model import compile_pretrainer
 from keras_albert.training.devices import choose_devices
 from keras_albert.training.run_folder import RunFolder, TrainingCheckpoint
-from tests.several_processes import BACKEND, NEW_STORE, environments, finish
+from tests.several_processes import (
+    BACKEND,
+    finish,
+    start,
+    start_with_torchrun,
+    virtual_devices,
+)
 
 SPEEDS = ("examples/s", "tokens/s", "seconds")
 
@@ -27,27 +30,13 @@ LAYOUTS = {
 }
 
 
-def start(given, path, processes):
+def start_run(given, path, processes):
     path.write_text(json.dumps(given))
-    command = [sys.executable, "-m", "tests.pretraining.one_process", str(path)]
-    each_of = environments(processes)
+    module = "tests.pretraining.one_process"
+    variables = virtual_devices(given["devices"])
     if BACKEND == "torch" and given["stops_at"] is None:
-        # `torchrun` starts all of them, again if one dies, and sets their environments.
-        options = ["--standalone", "--nproc-per-node=2", "--max-restarts=1", "-m"]
-        command[2:2] = ["torch.distributed.run", *options]
-        each_of = [NEW_STORE]
-    flags = os.environ.get("XLA_FLAGS", "")
-    devices = f"{flags} --xla_force_host_platform_device_count={given['devices']}"
-    return [
-        subprocess.Popen(
-            command,
-            env=os.environ | {"KERAS_BACKEND": BACKEND, "XLA_FLAGS": devices} | each,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        for each in each_of
-    ]
+        return start_with_torchrun(module, [path], **variables)
+    return start(module, [[path]] * processes, **variables)
 
 
 def die(running):
@@ -94,7 +83,7 @@ def test_replicas_learn_as_one(
     path = tmp_path / "given.json"
     if processes > 1:
         # All save the same step and end, before the first checkpoint that is due.
-        stopped = start(given | {"stops_at": 4}, path, processes)
+        stopped = start_run(given | {"stops_at": 4}, path, processes)
         for process in stopped:
             printed = process.communicate(timeout=120)[0]
             assert process.returncode, printed
@@ -106,10 +95,10 @@ def test_replicas_learn_as_one(
         # After the first checkpoint, from which all resume.
         given["dies_at"] = 20
         if BACKEND != "torch":
-            die(start(given, path, processes))
+            die(start_run(given, path, processes))
             assert RunFolder(tmp_path / "run").last.is_file()
             given["dies_at"] = None
-    printed = finish(start(given, path, processes))
+    printed = finish(start_run(given, path, processes))
     if given["dies_at"] is not None:
         assert "exitcode: -9" in printed[0]
     found, expected = RunFolder(tmp_path / "run"), learned_by_one

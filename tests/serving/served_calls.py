@@ -60,6 +60,8 @@ STRANGE = {
 # Calls of whose rows there are requests of one, and of all in turn up to 65.
 REPEATED = "embed embed_document choose label label_document tag words bare_tag read"
 REPEATED = (*REPEATED.split(), "doubt")
+# Texts with tokens that are never split.
+NEVER = ["the [E1]river[E12] [E2]", "[E12]", "in 🙂 town"]
 # Words and answers have a place in texts: here also in texts that end in blanks.
 PLACED = [*HARD, "abc  ", "  two words \n", "naïve\u200d café\u200b "]
 
@@ -70,7 +72,9 @@ def asked_for(kind, names):
     For long texts one model of each task.
     """
     others = ("rounded", "bare_tagger", "reader")
-    return names if kind == "bad" else [n for n in names if n not in others]
+    if kind == "bad":
+        return names
+    return [n for n in names if n not in others and not n.startswith("word_")]
 
 
 class ServedModel:
@@ -180,6 +184,14 @@ def make_calls(tasks):
         "fill_pair": ("filler", "serve_pair", masks),
         "fill_of_pretrainer": ("pretrainer", "fill_mask_pair", masks),
         "order": ("pretrainer", "serving_default", texts | {"text_pair": ORDERED}),
+        "word_embed": ("word_embedder", "serving_default", {"text": [*HARD, *NEVER]}),
+        "word_tag": ("word_tagger", "serving_default", placed),
+        "word_words": ("word_tagger", "serve_words", placed),
+        "word_read": (
+            *("word_reader", "serving_default"),
+            {"question": ["What runs?"] * 3, "context": HARD[2:5]},
+        ),
+        "word_fill": ("word_filler", "serving_default", {"text": MASKED}),
     }
     for name, (model, signature, inputs) in list(calls.items()):
         one = {key: rows[2:3] for key, rows in inputs.items()}

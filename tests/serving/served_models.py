@@ -7,8 +7,10 @@ import numpy as np
 
 import keras_albert
 from keras_albert import AlbertBackbone, AlbertTokenizer
+from keras_albert.text.tokenizer.word_piece import WordPieceRules
 from tests.programs import run_python
 from tests.random_weights import add_noise
+from tests.word_pieces import WORD_PIECES, word_proto
 
 WORDS = "the river runs through town and captain said not today , . wind comes in"
 # A text of many different windows; between equal ones, rounding would decide.
@@ -59,7 +61,10 @@ def make_task(
 
 
 def make_tasks(proto):
-    """Make one or two models of each task."""
+    """Make models of each task."""
+    words, rules = word_proto(), WordPieceRules(never_split=("[E1]", "[E12]"))
+    # U+FFFD is removed from texts, and no other character becomes it.
+    marked = AlbertTokenizer([*WORD_PIECES, "[E1]", "[E12]", "\ufffd"], rules)
     spread = {"stride": 11, "label_all_pieces": True}
     tasks = {
         "embedder": make_task(
@@ -85,8 +90,17 @@ def make_tasks(proto):
         ),
         "filler": make_task("MaskedLM", proto),
         "pretrainer": make_task("Pretrainer", proto),
+        # Of WordPiece vocabularies.
+        "word_embedder": make_task(
+            "TextEmbedder", marked.proto, sizes={"num_groups": 2, "activation": "gelu"}
+        ),
+        "word_tagger": make_task("TokenClassifier", words, labels=TAGS),
+        "word_reader": make_task(
+            "QuestionAnswerer", words, lengths={"doc_stride": 9, "max_query_length": 8}
+        ),
+        "word_filler": make_task("MaskedLM", words),
     }
-    for name in ("tagger", "bare_tagger"):
+    for name in ("tagger", "bare_tagger", "word_tagger"):
         balance(tasks[name], tasks[name].output_dense.bias, HARD)
     tasks["rounded"].quantize("int8")
     # With the median, some questions have an answer and some have none.

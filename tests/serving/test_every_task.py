@@ -6,9 +6,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_albert import AlbertTokenizer
 from keras_albert.serving import verify
-from keras_albert.text.tokenizer.word_piece import WordPieceRules
 from tests.serving.served_calls import (
     CHOICES,
     OLDER_PYTHONS,
@@ -27,17 +25,7 @@ from tests.serving.served_calls import (
     rows_of,
     text_of,
 )
-from tests.serving.served_models import (
-    HARD,
-    LONG,
-    MASKED,
-    TAGS,
-    balance,
-    make_task,
-    make_tasks,
-    write,
-)
-from tests.word_pieces import WORD_PIECES, word_proto
+from tests.serving.served_models import HARD, LONG, MASKED, make_tasks, write
 
 pytest.importorskip("tensorflow_text")
 
@@ -48,34 +36,15 @@ def tasks(tiny_proto):
 
 
 @pytest.fixture(scope="module")
-def word_tasks():
-    never_split = WordPieceRules(never_split=("[E1]", "[E12]"))
-    marked = AlbertTokenizer([*WORD_PIECES, "[E1]", "[E12]"], never_split).proto
-    bert = {"num_groups": 2, "activation": "gelu"}
-    tagger = make_task("TokenClassifier", word_proto(), labels=TAGS)
-    balance(tagger, tagger.output_dense.bias, HARD)
-    return {
-        "word_filler": make_task("MaskedLM", word_proto()),
-        "word_tagger": tagger,
-        "word_embedder": make_task("TextEmbedder", marked, sizes=bert),
-    }
-
-
-@pytest.fixture(scope="module")
-def exports(tasks, word_tasks, tmp_path_factory):
+def paths(tasks, tmp_path_factory):
     """All exports, written in one process, as `export` writes one."""
     folder = tmp_path_factory.mktemp("exports")
     arguments = []
-    for name, task in (tasks | word_tasks).items():
+    for name, task in tasks.items():
         task.save_to_preset(folder / "presets" / name)
         arguments += [folder / "presets" / name, folder / name, "{}"]
     write("saved_model", *arguments)
-    return {name: folder / name for name in (*tasks, *word_tasks)}
-
-
-@pytest.fixture(scope="module")
-def paths(exports, tasks):
-    return {name: exports[name] for name in tasks}
+    return {name: folder / name for name in tasks}
 
 
 @pytest.fixture(scope="module")
@@ -169,7 +138,7 @@ def test_bytes_that_are_no_text_and_long_texts_are_answered(kind, rows, answers,
 def test_a_request_of_uneven_inputs_is_refused(answers):
     """A regression test: an operation read beyond the shorter input and crashed."""
     messages = {key: m for key, m in answers.items() if key.startswith("uneven/")}
-    assert len(messages) == 21
+    assert len(messages) == 27
     assert all("have as many rows as each other" in m for m in messages.values())
 
 
@@ -184,7 +153,10 @@ def test_one_text_is_answered_as_among_others(served):
         assert_same_in_turn(many, served(f"{name}_65"))
 
 
-def test_embeddings(tasks, served):
+def test_embeddings(tasks, served, calls):
+    vectors = tasks["word_embedder"].embed(calls["word_embed"][2]["text"])
+    found = served("word_embed")["embedding"]
+    np.testing.assert_allclose(found, vectors, atol=1e-5)
     vectors = tasks["embedder"].embed(HARD)
     assert vectors.std(axis=0).max() > 0.1
     np.testing.assert_allclose(served("embed")["embedding"], vectors, atol=1e-5)
@@ -256,7 +228,7 @@ def test_classes_of_which_a_text_has_any_number(tasks, served, name):
     assert [text_of(label) for label in outputs["label"]] == labels
 
 
-@pytest.mark.parametrize("prefix", ["", "bare_"])
+@pytest.mark.parametrize("prefix", ["", "bare_", "word_"])
 def test_entities_and_tags(tasks, served, calls, prefix):
     tagger, texts = tasks[f"{prefix}tagger"], calls["tag"][2]["text"]
     expected = tagger.tag(texts)
@@ -286,10 +258,13 @@ def test_tags_of_tokens(tasks, served):
     np.testing.assert_allclose(found[is_real], expected[is_real], atol=1e-5)
 
 
-@pytest.mark.parametrize("name", ["fill", "fill_pair", "fill_of_pretrainer"])
-def test_masks(tasks, served, name):
-    task = tasks["pretrainer" if name == "fill_of_pretrainer" else "filler"]
-    expected = task.fill_mask(MASKED if name == "fill" else (MASKED, MASKED[::-1]))
+@pytest.mark.parametrize(
+    "name", ["fill", "fill_pair", "fill_of_pretrainer", "word_fill"]
+)
+def test_masks(tasks, served, calls, name):
+    model, _, inputs = calls[name]
+    pairs = (MASKED, MASKED[::-1])
+    expected = tasks[model].fill_mask(pairs if "text_pair" in inputs else MASKED)
     outputs = served(name)
     assert len(set(outputs["token"][0, :, 0].tolist())) > 1
     assert_fillings(outputs, expected)
@@ -309,10 +284,9 @@ def test_order_of_sentences(tasks, served):
     np.testing.assert_allclose(ids, scores, atol=1e-5)
 
 
-@pytest.mark.parametrize("model", ["reader", "doubter"])
-def test_answers(tasks, served, model, calls):
-    name = {"reader": "read", "doubter": "doubt"}[model]
-    inputs = calls[name][2]
+@pytest.mark.parametrize("name", ["read", "doubt", "word_read"])
+def test_answers(tasks, served, name, calls):
+    model, _, inputs = calls[name]
     pairs = list(zip(inputs["question"], inputs["context"], strict=True))
     outputs = served(name)
     expected = tasks[model].answer(*map(list, zip(*pairs, strict=True)))
@@ -330,28 +304,3 @@ def test_answers_from_tokens(tasks, served, model):
     assert sorted(found) == sorted(expected)
     for name, array in expected.items():
         np.testing.assert_allclose(found[name], array, atol=1e-5, rtol=1e-5)
-
-
-def test_a_word_piece_vocabulary(exports, word_tasks):
-    inputs = {
-        "word_filler": {"text": MASKED},
-        "word_tagger": {"text": HARD},
-        "word_embedder": {"text": [*HARD, "the [E1]river[E12] [E2]", "[E12]"]},
-    }
-    found = {}
-    for name, texts in inputs.items():
-        answers = ask(exports[name], {"call": ("serving_default", texts)})
-        found[name] = {
-            key.removeprefix("call/"): array
-            for key, array in answers.items()
-            if key.startswith("call/")
-        }
-    filler, tagger, embedder = word_tasks.values()
-    assert_fillings(found["word_filler"], filler.fill_mask(MASKED))
-    keys = ("label", "score", "start", "end", "text")
-    assert_rows(rows_of(found["word_tagger"], *keys), tagger.tag(HARD))
-    vectors = embedder.embed(inputs["word_embedder"]["text"])
-    np.testing.assert_allclose(found["word_embedder"]["embedding"], vectors, atol=1e-5)
-    for name in word_tasks:
-        for python in OLDER_PYTHONS:
-            assert verify(exports[name], python).largest_difference < 3e-5

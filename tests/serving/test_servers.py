@@ -92,10 +92,7 @@ def test_a_server_answers_as_python_does(server, tagger, tmp_path):
     folder = tagger.export(tmp_path / "folder", format="server", server=server)
     expected = tagger.tag(TEXT)
     assert expected
-    wrap = {
-        "litserve": lambda row: row,
-        "bentoml": lambda row: {"rows": [row]},
-    }[server]
+    wrap = {"litserve": lambda row: row, "bentoml": lambda row: {"rows": [row]}}[server]
     with started(server, folder) as address:
         status, answer = ask(f"{address}/predict", wrap({"text": TEXT}))
         assert status == 200, answer

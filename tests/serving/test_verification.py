@@ -3,6 +3,7 @@
 import importlib
 import json
 import os
+import re
 import shutil
 import stat
 import sys
@@ -93,13 +94,20 @@ def test_says_what_it_found(verified, export):
     }
 
 
-def test_the_command_prints_requests(export, capsys):
-    assert main(["verify", str(export)]) == 0
+def test_the_command_prints_signatures_and_requests(export, imports, capsys):
+    assert main(["verify", str(export), "--python", str(imports[0])]) == 0
+    assert imports[1].stat().st_size > 0
     printed = capsys.readouterr().out
-    assert "films:predict" in printed
-    assert '"signature_name": "serving_default", "instances"' in printed
-    assert '"signature_name": "serve_document", "instances"' in printed
-    assert "8 warm-up requests answered" in printed
+    for part in (
+        *("serving_default", "string", "(?, 2)", "films:predict"),
+        '"signature_name": "serving_default", "instances"',
+        '"signature_name": "serve_document", "instances"',
+        '"model_spec"',
+    ):
+        assert part in printed
+    words = " ".join(printed.split())
+    assert "operations, all of them a stock server's; 8 warm-up requests" in words
+    assert re.search(r"the largest difference \d\.\de-\d\d$", words)
 
 
 def test_a_damaged_export_is_refused(copy, capsys):

@@ -14,10 +14,7 @@ from tests.tasks.task_checks import assert_same
 # Keras transposes a vector of scales in the head of masked tokens.
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*The use of `x.T`:UserWarning"),
-    on_one_backend_except(
-        "test_every_task[conditional]",
-        "test_every_task[masked_lm]",
-    ),
+    on_one_backend_except("test_every_task[conditional]", "test_every_task[masked_lm]"),
 ]
 
 

@@ -6,11 +6,7 @@ import numpy as np
 import pytest
 
 from keras_albert.training.devices import OneDevice
-from keras_albert.training.recorder import (
-    StopSignals,
-    TrainingRecorder,
-    resumable_fit,
-)
+from keras_albert.training.recorder import StopSignals, TrainingRecorder, resumable_fit
 from keras_albert.training.run_folder import RunFolder, TrainingCheckpoint
 
 

@@ -292,12 +292,7 @@ _FILES = ("albert_config.json", "albert_model.ckpt")
 _BERT_FILES = ("bert_config.json", "bert_model.ckpt")
 GOOGLE_BERT = GoogleFormat("google-bert", "google-research/bert", BERT, *_BERT_FILES)
 GOOGLE = GoogleFormat(
-    "google",
-    _LIBRARY,
-    ALBERT,
-    "albert_config.json",
-    "model.ckpt-best",
-    GOOGLE_BERT,
+    "google", _LIBRARY, ALBERT, "albert_config.json", "model.ckpt-best", GOOGLE_BERT
 )
 FIRST_ALBERT_ZH = GoogleFormat("albert-zh", "albert_zh", ALBERT_ZH, *_FILES)
 

@@ -130,9 +130,7 @@ def _reading(prefix: Path) -> Iterator[Any]:
 def _google_names(graph: bytes, shapes: Mapping[str, Shape]) -> dict[str, str]:
     """Return google-research's names by keys; an unknown variable's is its key."""
     # Training state and heads other than a masked LM's are left out.
-    from tensorflow.core.protobuf import (  # noqa: PLC0415  (slow to import)
-        trackable_object_graph_pb2,
-    )
+    from tensorflow.core.protobuf import trackable_object_graph_pb2  # noqa: PLC0415  (slow to import)
 
     nodes = trackable_object_graph_pb2.TrackableObjectGraph.FromString(graph).nodes
     names: dict[str, str] = {}
@@ -190,9 +188,7 @@ def saved_model_config(directory: Path) -> dict[str, Any] | None:
     if layers:
         return config | {"num_hidden_layers": layers}
     # Layers that share their weights are counted by their outputs.
-    from tensorflow.core.protobuf import (  # noqa: PLC0415  (slow to import)
-        saved_model_pb2,
-    )
+    from tensorflow.core.protobuf import saved_model_pb2  # noqa: PLC0415  (slow to import)
 
     with reading(path):
         graph = saved_model_pb2.SavedModel.FromString(read_bytes(path, _MAX_BYTES))

@@ -116,8 +116,7 @@ class PartPreparation:
 
 def path_in(directory: str, *names: str) -> str:
     """Join path components of any filesystem."""
-    path: str = documents.beam_filesystems().join(directory, *names)
-    return path
+    return documents.beam_filesystems().join(directory, *names)
 
 
 def read_report(path: str) -> dict[str, Any]:

@@ -277,8 +277,7 @@ def _read_vocabulary(vocabulary: str | os.PathLike[str] | bytes) -> bytes:
             content = stream.read()
         source = split_pieces(content) if path.endswith(".txt") else content
     # With the text rules included, as workers and readers need it.
-    proto: bytes = AlbertTokenizer(source).proto
-    return proto
+    return AlbertTokenizer(source).proto
 
 
 def _clear(settings: PreparationSettings, parts: list[InputPart]) -> None:

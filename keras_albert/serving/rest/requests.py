@@ -119,8 +119,7 @@ class EmbeddingsRequest(NamedTuple):
     def _encode(self, vector: npt.NDArray[np.float32]) -> str | list[float]:
         if self.is_base64:
             return base64.b64encode(vector.tobytes()).decode()
-        numbers: list[float] = vector.tolist()
-        return numbers
+        return vector.tolist()
 
 
 def embedding_width(signatures: Mapping[str, Signature]) -> int | None:

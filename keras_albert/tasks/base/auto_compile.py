@@ -18,10 +18,7 @@ from keras_albert.utils.arguments import (
     check_options,
     check_positive,
 )
-from keras_albert.utils.keras_internals import (
-    optimized_variables,
-    register_parameters,
-)
+from keras_albert.utils.keras_internals import optimized_variables, register_parameters
 
 # They set the rate, which is not possible with a schedule.
 _RATE_CALLBACKS = (

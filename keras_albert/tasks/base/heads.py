@@ -75,7 +75,7 @@ class NamedClasses:
         elif "num_classes" in kwargs:
             # Not the names of the classes of the preset's head.
             kwargs["labels"] = None
-        return super().from_preset(preset, **kwargs)  # type: ignore[misc, no-any-return]
+        return super().from_preset(preset, **kwargs)  # type: ignore[misc]
 
     @classmethod
     def _check_new_head(cls, arguments: Mapping[str, Any]) -> None:

@@ -67,8 +67,7 @@ class BatchOutputs:
         """Return the function from the longest row of a batch to the batch's length."""
         preprocessor: Any = self._task.preprocessor
         if keras.config.backend() != "jax" or len(examples) != 1 or num_parts() > 1:
-            own_length: Callable[[int], int] = preprocessor.padded_length
-            return own_length
+            return preprocessor.padded_length
         programs = self.current_function().programs
         return partial(programs.choose_length, self, examples, preprocessor)
 
@@ -224,15 +223,11 @@ def compile_function(model: Any, function: Callable[..., Any]) -> Callable[..., 
         import tensorflow as tf  # noqa: PLC0415  (it is the backend)
 
         # One program for all shapes.
-        traced: Callable[..., Any] = tf.function(
-            function, autograph=False, reduce_retracing=True
-        )
-        return traced
+        return tf.function(function, autograph=False, reduce_retracing=True)
     if backend == "torch":
         import torch  # noqa: PLC0415  (it is the backend)
 
-        eager: Callable[..., Any] = torch.no_grad()(function)
-        return eager
+        return torch.no_grad()(function)
     import jax  # noqa: PLC0415  (it is the backend)
 
     variables = model.variables

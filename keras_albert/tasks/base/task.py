@@ -131,8 +131,7 @@ class AlbertTask(AutomaticCompile, TaskPresets):
         if num_layers is None:
             return self
         self.depth_views.check(num_layers)
-        view: Self = self.depth_views.find(num_layers)
-        return view
+        return self.depth_views.find(num_layers)
 
     def call(self, inputs: Any, training: bool | None = None, mask: Any = None) -> Any:
         """Run the model on its inputs, as in `AlbertBackbone.call`."""
@@ -198,10 +197,7 @@ class AlbertTask(AutomaticCompile, TaskPresets):
         self, mode: Mode, x: Any, y: Any = None, sample_weight: Any = None
     ) -> tuple[Any, bool]:
         """Read, check and tokenize raw input; return also if it was a batch."""
-        encoded: tuple[Any, bool] = self.preprocessor.encode_for(
-            mode, x, y, sample_weight
-        )
-        return encoded
+        return self.preprocessor.encode_for(mode, x, y, sample_weight)
 
     def require_preprocessor(self, method: str) -> Any:
         """Return the preprocessor, which `method` needs, or raise if there is none."""
@@ -714,5 +710,4 @@ class AlbertTask(AutomaticCompile, TaskPresets):
         """
         filepath = output_path(filepath)
         check_export_options(format, filepath, kwargs)
-        path: Path = export_writer(format)(self, filepath, **kwargs)
-        return path
+        return export_writer(format)(self, filepath, **kwargs)

@@ -100,8 +100,7 @@ def cross_entropies(logits: Floats, targets: npt.NDArray[Any]) -> Floats:
     """Return the cross-entropy of each row."""
     least = logits - logits.max(-1, keepdims=True)
     total = np.log(np.exp(least).sum(-1))
-    losses: Floats = total - least[np.arange(len(targets)), targets]
-    return losses
+    return total - least[np.arange(len(targets)), targets]
 
 
 def set_threshold(
@@ -125,5 +124,4 @@ def set_threshold(
 def label_sets(probabilities: Any, threshold: float) -> npt.NDArray[np.bool_]:
     """Return for each class whether it is in the set; the most likely one always is."""
     least = np.minimum(probabilities.max(-1, keepdims=True), threshold)
-    inside: npt.NDArray[np.bool_] = probabilities >= least
-    return inside
+    return probabilities >= least

@@ -193,10 +193,7 @@ def _batch_size(count: int) -> int:
 
 def current_early_exit(classifier: "EarlyExits") -> EarlyExit:
     """Return the `EarlyExit`, a new one if the model has changed."""
-    early: EarlyExit = classifier.batch_outputs.cached(
-        "early_exit", lambda: EarlyExit(classifier)
-    )
-    return early
+    return classifier.batch_outputs.cached("early_exit", lambda: EarlyExit(classifier))
 
 
 def count_exits(exits: Any, backbone: AlbertBackbone) -> int:

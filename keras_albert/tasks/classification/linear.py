@@ -320,15 +320,8 @@ def _cross_validate(
     x: FloatArray, y: Array, weights: Any, strengths: Any, is_score: bool
 ) -> _Found:
     """Fit the model of the strength that has the lowest loss in cross-validation."""
-    from sklearn.linear_model import (  # noqa: PLC0415  (an extra)
-        LogisticRegression,
-        Ridge,
-    )
-    from sklearn.model_selection import (  # noqa: PLC0415
-        KFold,
-        StratifiedKFold,
-        cross_val_predict,
-    )
+    from sklearn.linear_model import LogisticRegression, Ridge  # noqa: PLC0415  (an extra)
+    from sklearn.model_selection import KFold, StratifiedKFold, cross_val_predict  # noqa: PLC0415
 
     least = len(y) if is_score else int(np.unique(y, return_counts=True)[1].min())
     kind = KFold if is_score else StratifiedKFold
@@ -412,8 +405,7 @@ def read_vectors(
                 cache.write(found)
         return np.stack([found[key] for key in keys])
 
-    vectors: FloatArray = predict_all(classifier, x, batch_size, run_batch, verbose=0)
-    return vectors
+    return predict_all(classifier, x, batch_size, run_batch, verbose=0)
 
 
 def _reader(classifier: "AlbertClassifier") -> Any:

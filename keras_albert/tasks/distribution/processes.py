@@ -34,8 +34,7 @@ class Processes:
 
     def sum(self, numbers: npt.ArrayLike) -> FloatArray:
         """Return the sum of each number over all processes."""
-        total: FloatArray = self.gather(numbers).sum(axis=0)
-        return total
+        return self.gather(numbers).sum(axis=0)
 
     def gather(self, numbers: npt.ArrayLike) -> FloatArray:
         """Return the numbers of each process, `(processes, numbers)`."""

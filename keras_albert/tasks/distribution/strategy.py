@@ -47,8 +47,7 @@ class StrategyMixin:
         """Return the context for variables on the same devices as the model's."""
         if self.strategy is None:
             return nullcontext()
-        scope: AbstractContextManager[Any] = self.strategy.scope()
-        return scope
+        return self.strategy.scope()
 
     def make_train_function(self, force: bool = False) -> Any:
         """Create the function of a training step; Keras calls this."""
@@ -90,9 +89,7 @@ class StrategyMixin:
         if self.strategy is None:
             return None
         # Imports TensorFlow, which may not be installed.
-        from keras_albert.tasks.distribution.strategy_trainer import (  # noqa: PLC0415
-            StrategyTrainer,
-        )
+        from keras_albert.tasks.distribution.strategy_trainer import StrategyTrainer  # noqa: PLC0415
 
         return StrategyTrainer(self, self.strategy)
 

@@ -147,8 +147,7 @@ class StrategyTrainer:
     def _function(self, **kwargs: Any) -> Callable[[Any], Any]:
         if self.model.run_eagerly:
             return lambda function: function
-        decorate: Callable[[Any], Any] = tf.function(autograph=False, **kwargs)
-        return decorate
+        return tf.function(autograph=False, **kwargs)
 
     def _runner(self, step: Callable[[Any], Any]) -> Callable[[Any], Any]:
         """Take as many batches as Keras runs at a time."""

@@ -107,5 +107,4 @@ def _metrics_with(model: Any, before: list[Any], added: list[Any]) -> dict[str, 
     variables = model.metrics_variables
     for variable, then, more in zip(variables, before, added, strict=True):
         variable.assign(then + more)
-    results: dict[str, Any] = model.get_metrics_result()
-    return results
+    return model.get_metrics_result()

@@ -85,10 +85,9 @@ def share_batch(task: "AlbertTask", batch: Batch, share: Share) -> Batch:
 
 
 def _pick(batch: Batch, numbers: Any) -> Batch:
-    picked: Batch = keras.tree.map_structure(
+    return keras.tree.map_structure(
         lambda array: None if array is None else np.asarray(array)[numbers], batch
     )
-    return picked
 
 
 def is_whole(x: Any) -> bool:

@@ -170,10 +170,7 @@ def pack_sequences(batch: Batch, shape: batching.PackedShape) -> Batch:
 
 
 def _with_rows(
-    batch: Batch,
-    shape: batching.PackedShape,
-    row: Int64Array,
-    start: Int64Array,
+    batch: Batch, shape: batching.PackedShape, row: Int64Array, start: Int64Array
 ) -> Batch:
     x = batch[0]
     mask = x["padding_mask"]

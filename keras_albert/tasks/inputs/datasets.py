@@ -187,8 +187,7 @@ def depends_on(batch: Any) -> AbstractContextManager[Any]:
 
     tensors = tf.nest.flatten(batch, expand_composites=True)
     present = [each for each in tensors if tf.is_tensor(each)]
-    context: AbstractContextManager[Any] = tf.control_dependencies(present)
-    return context
+    return tf.control_dependencies(present)
 
 
 def numpy_batches(dataset: Any) -> Any:

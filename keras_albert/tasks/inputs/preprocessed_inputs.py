@@ -122,7 +122,6 @@ class IdRows:
     def pack(self, rows: Int64Array, length: int) -> Batch:
         """Pick some rows; see `Examples`."""
         del length
-        picked: Batch = keras.tree.map_structure(
+        return keras.tree.map_structure(
             lambda array: None if array is None else array[rows], self.batch
         )
-        return picked

@@ -27,8 +27,7 @@ def unit_rows(vectors: Any) -> FloatArray:
     if len(bad := np.flatnonzero(~np.isfinite(lengths))):
         msg = f"The vector of row {bad[0]} is not finite. Embed it again, or drop it."
         raise ValueError(msg)
-    unit: FloatArray = vectors / np.maximum(lengths, np.finfo("float32").tiny)
-    return unit
+    return vectors / np.maximum(lengths, np.finfo("float32").tiny)
 
 
 def search(corpus: Any, queries: Any, top_k: int = 10) -> tuple[Int64Array, FloatArray]:

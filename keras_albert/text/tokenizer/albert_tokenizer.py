@@ -122,8 +122,7 @@ class AlbertTokenizer(PresetMixin, keras_hub.tokenizers.Tokenizer):
 
     @classmethod
     def _from_checkpoint(cls, checkpoint: Checkpoint, **kwargs: Any) -> Self:
-        tokenizer: Self = checkpoint.load_tokenizer(cls, **kwargs)
-        return tokenizer
+        return checkpoint.load_tokenizer(cls, **kwargs)
 
     def set_proto(self, proto: vocabularies.VocabularySource | None) -> None:
         """Set the vocabulary, as in the constructor."""
@@ -232,8 +231,7 @@ class AlbertTokenizer(PresetMixin, keras_hub.tokenizers.Tokenizer):
                 f"proto={os.fspath(proto)!r}. If you trust it, leave it out and call "
                 "`tokenizer.set_proto(path)` yourself."
             )
-        tokenizer: AlbertTokenizer = super().from_config(config)
-        return tokenizer
+        return super().from_config(config)
 
     def tokenize(self, inputs: Any) -> Any:
         """Tokenize texts into ids.
@@ -343,7 +341,7 @@ class AlbertTokenizer(PresetMixin, keras_hub.tokenizers.Tokenizer):
         if is_in_graph():
             texts = check_graph_text(inputs)
             graph, tokenizer = self._graph()
-            return graph.graph_tokens_with_offsets(tokenizer, texts)  # type: ignore[no-any-return]
+            return graph.graph_tokens_with_offsets(tokenizer, texts)
         rows, batched = (inputs, True) if checked else to_text_rows(inputs)
         found = self.vocabulary.encode_with_offsets(rows)
         if not batched:

@@ -109,8 +109,7 @@ def ragged_range(starts: Int64Array, lengths: Int64Array) -> Int64Array:
     """Return `length` consecutive numbers from `start` on for each row, joined."""
     # Number n of the result is `n + shift` of its row.
     shift = starts - (np.cumsum(lengths) - lengths)
-    numbers: Int64Array = np.arange(lengths.sum()) + np.repeat(shift, lengths)
-    return numbers
+    return np.arange(lengths.sum()) + np.repeat(shift, lengths)
 
 
 def truncated_lengths(

@@ -196,8 +196,7 @@ class SentencePieceVocabulary(Vocabulary):
 
     def encode_pieces(self, rows: list[str]) -> list[list[str]]:
         """Return the pieces of each row; an unknown piece is its text."""
-        found: list[list[str]] = sentence_piece(self.proto).Encode(rows, out_type=str)
-        return found
+        return sentence_piece(self.proto).Encode(rows, out_type=str)
 
     def encode_with_offsets(self, rows: list[str]) -> list[TokenOffsets]:
         encoded = self._encode(rows, "offset_mapping")
@@ -214,12 +213,10 @@ class SentencePieceVocabulary(Vocabulary):
             # A thread takes longer to start than such texts to tokenize.
             return [encode(row, return_type=return_type) for row in rows]
         how: Any = {"return_type": return_type, "num_threads": num_threads}
-        found: list[Any] = encode(rows, **how)
-        return found
+        return encode(rows, **how)
 
     def decode(self, rows: list[list[int]]) -> list[str]:
-        found: list[str] = sentence_piece(self.proto).Decode(rows)
-        return found
+        return sentence_piece(self.proto).Decode(rows)
 
 
 class WordPieceVocabulary(Vocabulary):

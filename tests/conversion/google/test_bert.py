@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from keras_albert import AlbertBackbone, AlbertPretrainer, AlbertTokenizer, tasks
-from keras_albert.conversion.convert import class_of, peer_outputs, probe_batch
+from keras_albert.conversion.convert import class_of, probe_batch
 from keras_albert.presets.checkpoint import open_checkpoint
 from tests.compiled import to_numpy
-from tests.foreign_models import TINY, save_transformers
+from tests.foreign_models import TINY, assert_computes_as, save_transformers
 from tests.google_checkpoints import write_tf1
 
 pytest.importorskip("tensorflow")
@@ -69,12 +69,7 @@ def original(tmp_path_factory):
 def test_a_bert_computes_what_transformers_does(original):
     folder, _ = original
     task = AlbertPretrainer.from_preset(folder / "google", preprocessor=None)
-    inputs = probe_batch(task)
-    found = to_numpy(task(inputs))
-    (expected,) = peer_outputs("transformers", task, folder / "hf", inputs).values()
-    assert expected.keys() == found.keys()
-    for name, value in expected.items():
-        np.testing.assert_allclose(found[name], value, rtol=0, atol=2e-5)
+    assert_computes_as(task, folder / "hf")
     assert class_of(open_checkpoint(folder / "google")) is AlbertPretrainer
     assert AlbertTokenizer.from_preset(folder / "google")("a c").tolist() == [5, 7]
 

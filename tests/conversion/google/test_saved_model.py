@@ -9,11 +9,11 @@ from keras_albert import (
     AlbertTextEmbedder,
     AlbertTokenizer,
 )
-from keras_albert.conversion.convert import class_of, peer_outputs, probe_batch
+from keras_albert.conversion.convert import class_of, probe_batch
 from keras_albert.presets.checkpoint import open_checkpoint
 from tests.compiled import to_numpy
 from tests.conversion.google.test_model_garden import garden_variables
-from tests.foreign_models import save_transformers
+from tests.foreign_models import assert_computes_as, save_transformers
 from tests.one_backend import on_one_backend_except
 
 pytestmark = on_one_backend_except("test_a_saved_model_computes_what_transformers_does")
@@ -76,12 +76,7 @@ def test_a_saved_model_computes_what_transformers_does(original):
     groups = 1 if theirs == "AlbertModel" else 3
     assert (backbone.num_layers, backbone.num_groups) == (3, groups)
     assert (backbone.num_heads, backbone.intermediate_dim) == (2, 32)
-    inputs = probe_batch(ours)
-    found = ours(inputs)
-    found = to_numpy(found if isinstance(found, dict) else {"output": found})
-    (expected,) = peer_outputs("transformers", ours, folder / "hf", inputs).values()
-    for name, value in expected.items():
-        np.testing.assert_allclose(found[name], value, rtol=0, atol=2e-5)
+    assert_computes_as(ours, folder / "hf")
 
 
 def test_it_is_written_as_it_came(original, tmp_path):

@@ -66,15 +66,6 @@ def test_rows_are_full_and_never_too_long(tokenizer):
     assert (np.array([len(e.token_ids) for e in short]) < 61).mean() > 0.2
 
 
-def test_what_is_counted_adds_up(tokenizer):
-    found, counters = make(tokenizer, sections(60))
-    kept = sum(len(e.token_ids) for e in found)
-    dropped = sum(
-        n for name, n in counters.items() if name.startswith("tokens dropped")
-    )
-    assert kept + dropped == counters["tokens"]
-
-
 def test_one_sentence_is_no_pair(tokenizer):
     lonely = Section(b"0123456789abcdef", 0, ["Not today."])
     found, counters = make(tokenizer, [lonely])
@@ -115,11 +106,6 @@ def accuracy_of_lengths(first, second):
     votes = np.zeros((64, 64))
     np.add.at(votes, (a[:half], b[:half]), np.where(swapped[:half], 1, -1))
     return ((votes[a[half:], b[half:]] > 0) == swapped[half:]).mean()
-
-
-def lengths_of(found):
-    first = np.array([e.boundary for e in found])
-    return first, np.array([len(e.token_ids) for e in found]) - first
 
 
 def reference_lengths(tokenizer, documents):

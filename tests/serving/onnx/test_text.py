@@ -6,12 +6,9 @@ import json
 import numpy as np
 import pytest
 
-from keras_albert import AlbertTokenizer
-from keras_albert.text.tokenizer.word_piece import WordPieceRules
 from tests.programs import run_python
-from tests.serving.served_calls import assert_fillings
-from tests.serving.served_models import HARD, MASKED, TAGS, balance, make_task
-from tests.word_pieces import WORD_PIECES, word_proto
+from tests.serving.served_models import HARD, TAGS, balance, make_task
+from tests.word_pieces import word_proto
 
 pytest.importorskip("onnxscript")
 if importlib.util.find_spec("onnxruntime_extensions") is None:
@@ -53,9 +50,6 @@ def test_bad_input_is_answered(classifier, tmp_path):
         assert "INVALID_ARGUMENT" in str(answer["error"])
 
 
-READ = LENGTHS | {"doc_stride": 9, "max_query_length": 8}
-
-
 def test_bad_documents_are_answered(tiny_proto, tmp_path):
     bad = [b"\xff caf\xe9 \xf0\x9f", b"a\0b"]
     texts = [text.decode(errors="surrogateescape") for text in bad]
@@ -91,32 +85,6 @@ def test_windows_are_run_some_at_a_time(tiny_proto, tmp_path):
     kinds = [[node.op_type for node in each.node] for each in (graph, body)]
     assert [kind.count("LayerNormalization") for kind in kinds] == [0, 5]
     assert not body.initializer
-
-
-def test_fills_masks_of_word_pieces(tmp_path):
-    task = make_task("MaskedLM", word_proto(), lengths=LENGTHS)
-    (found,) = ask(task, tmp_path, {"text": MASKED})
-    assert_fillings(found, task.fill_mask(MASKED))
-
-
-def test_answers_from_word_pieces(tmp_path):
-    task = make_task("QuestionAnswerer", word_proto(), lengths=READ)
-    questions, contexts = ["What runs?"] * 3, HARD[2:5]
-    (found,) = ask(task, tmp_path, {"question": questions, "context": contexts})
-    for row, answer in enumerate(task.answer(questions, contexts)):
-        assert found["score"][row] == pytest.approx(answer["score"], abs=1e-5)
-        assert found["start"][row] == answer["start"]
-        assert found["end"][row] == answer["end"]
-
-
-def test_tokens_that_are_never_split(tmp_path):
-    rules = WordPieceRules(never_split=("[E1]", "[E12]"))
-    # U+FFFD is removed from texts, and no other character becomes it.
-    proto = AlbertTokenizer([*WORD_PIECES, "[E1]", "[E12]", "\ufffd"], rules).proto
-    task = make_task("TextEmbedder", proto, lengths=LENGTHS)
-    texts = ["the [E1]river[E12] [E2]", "[E12]", "in 🙂 town", ""]
-    (found,) = ask(task, tmp_path, {"text": texts})
-    np.testing.assert_allclose(found["embedding"], task.embed(texts), atol=1e-5)
 
 
 AFTER_TENSORFLOW = """

@@ -16,7 +16,6 @@ tf = pytest.importorskip("tensorflow")
 pytest.importorskip("tensorflow_text")
 
 LABELS = ("billing", "praise", "returns")
-PAIRS = (TEXTS, TEXTS[::-1])
 IDS = ("token_ids", "segment_ids", "padding_mask")
 
 
@@ -53,10 +52,9 @@ def models(regression, export, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def ask(models):
-    def ask(name, signature, *columns):
-        columns = [np.array([x.encode() for x in texts], object) for texts in columns]
-        inputs = dict(zip(("text", "text_pair"), columns, strict=False))
-        return models[name].run(signature, inputs)
+    def ask(name, signature, texts):
+        texts = np.array([text.encode() for text in texts], object)
+        return models[name].run(signature, {"text": texts})
 
     return ask
 
@@ -82,40 +80,11 @@ def test_answers_as_predict_does(classifier, ask):
     assert len(set(logits.argmax(axis=1))) == 3
     found = ask("whole", "serving_default", TEXTS)
     assert_agrees(found, logits)
-    pairs = classifier.predict(PAIRS, verbose=0)
-    assert_agrees(ask("whole", "serve_pair", *PAIRS), pairs)
-    documents = classifier.predict_documents(TEXTS)
-    assert_agrees(ask("whole", "serve_document", TEXTS), documents)
-    # The text of many windows differs.
-    assert (np.abs(documents - logits).max(axis=1) > 0.01).any()
     # The other rows of a batch, and another model, change nothing.
     assert_agrees(ask("whole", "serving_default", TEXTS[:1]), logits[:1])
-    assert_agrees(ask("whole", "serve_pair", *(x[:1] for x in PAIRS)), pairs[:1])
     ask("regression", "serving_default", TEXTS)
     found = ask("whole", "serving_default", TEXTS[::-1] * 3)
     assert_agrees(found, np.tile(logits[::-1], (3, 1)))
-
-
-@pytest.mark.parametrize("name", ["serving_default", "serve_pair", "serve_document"])
-def test_no_texts_have_no_answers(ask, name):
-    columns = ([], []) if name == "serve_pair" else ([],)
-    assert {k: x.shape for k, x in ask("whole", name, *columns).items()} == {
-        **dict.fromkeys(("probabilities", "logits", "classes"), (0, 3)),
-        **dict.fromkeys(("label", "score"), (0,)),
-        **dict.fromkeys(("top_k_labels", "top_k_scores"), (0, 2)),
-    }
-
-
-def test_answers_tokens_as_predict_does(classifier, models):
-    packed = {
-        name: np.asarray(rows, np.int32)
-        for name, rows in classifier.preprocessor(TEXTS).items()
-    }
-    logits = classifier.predict(TEXTS, verbose=0)
-    assert_agrees(models["whole"].run("serve_tokens", packed), logits)
-    # A server pads rows with their first elements, so that the mask ends in ones.
-    packed["padding_mask"][:] = 1
-    assert_agrees(models["whole"].run("serve_tokens", packed), logits)
 
 
 @pytest.mark.parametrize(

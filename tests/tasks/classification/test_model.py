@@ -2,7 +2,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_albert import AlbertClassifier, AlbertTextClassifier
+from keras_albert import AlbertClassifier
 from keras_albert.text import AlbertClassifierPreprocessor
 from tests.one_backend import on_one_backend_except
 from tests.tasks.small_models import small_backbone
@@ -222,7 +222,3 @@ class TestBadInput:
         )
         with pytest.raises(ValueError, match="Row 1 has the label 'ugly'"):
             classifier.train_on_batch(x, ["bad", "ugly"])
-
-
-def test_both_names_are_one_class():
-    assert AlbertTextClassifier is AlbertClassifier

@@ -13,7 +13,13 @@ from keras_albert import AlbertClassifier
 from keras_albert.tasks.distribution import processes
 from keras_albert.tasks.distribution import strategy as module
 from keras_albert.training.devices import choose_devices
-from tests.several_processes import BACKEND, environments, finish, start
+from tests.several_processes import (
+    BACKEND,
+    environments,
+    finish,
+    start,
+    virtual_devices,
+)
 from tests.tasks.distribution.shared_out import CASES, TASKS, run
 from tests.tasks.distribution.together import own_part
 
@@ -168,11 +174,10 @@ def expected():
 @pytest.mark.parametrize("way", TOGETHER)
 def test_two_processes_learn_what_one_learns(tmp_path, expected, way):
     files = [tmp_path / f"{number}.json" for number in range(2)]
-    devices = "--xla_force_host_platform_device_count=2"
     running = start(
         "tests.tasks.distribution.together",
         [(file, way, *TOGETHER[way]) for file in files],
-        XLA_FLAGS=f"{os.environ.get('XLA_FLAGS', '')} {devices}",
+        **virtual_devices(2),
     )
     # Meanwhile.
     one = {name: expected(name) for name in TOGETHER[way]}

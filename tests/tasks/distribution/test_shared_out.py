@@ -1,13 +1,13 @@
 """Two devices learn what one learns, from raw strings."""
 
 import json
-import os
 
 import keras
 import numpy as np
 import pytest
 
 from tests.programs import run_python
+from tests.several_processes import virtual_devices
 from tests.tasks.distribution.shared_out import RUNS
 
 BACKEND = keras.config.backend()
@@ -19,12 +19,8 @@ pytestmark = pytest.mark.skipif(not RUNS, reason="Keras has no distribution on P
 def found(tmp_path_factory):
     """What the runs of a process with two devices came to."""
     path = tmp_path_factory.mktemp("shared_out") / "found.json"
-    devices = "--xla_force_host_platform_device_count=2"
-    variables = {
-        "KERAS_BACKEND": BACKEND,
-        "CUDA_VISIBLE_DEVICES": "-1",
-        "XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')} {devices}",
-    }
+    variables = {"KERAS_BACKEND": BACKEND, "CUDA_VISIBLE_DEVICES": "-1"}
+    variables |= virtual_devices(2)
     run_python("-m", "tests.tasks.distribution.shared_out", path, **variables)
     return json.loads(path.read_text(encoding="utf-8"))
 

@@ -158,9 +158,7 @@ class TestHardNegatives:
             verbose=False,
         )
         found = mine_hard_negatives(
-            lambda texts: [table[text] for text in texts],
-            *(pairs, None, 2),
-            margin=0.2,
+            lambda texts: [table[text] for text in texts], *(pairs, None, 2), margin=0.2
         )
         assert len(found) == 4
         assert len(found[0]) > 30

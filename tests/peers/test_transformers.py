@@ -1,32 +1,19 @@
-"""What transformers' tests of ALBERT's models assert, of our classes.
+"""What transformers' tests of ALBERT assert; `tests/peers/__init__.py` has the others.
 
-The file is `tests/models/albert/test_modeling_albert.py` of transformers 5, with the
-mixins that it runs (`ModelTesterMixin`, `PipelineTesterMixin`, `ConfigTester`); sizes
-are those of its `AlbertModelTester`. That the numbers are transformers' own, outputs
-and gradients, is held by `tests/backbone/test_parity.py` and
-`tests/conversion/transformers/test_tasks.py`; states and scores of layers, and remat,
-by `tests/layers/test_shared_transformer_encoder.py`; configs, sizes of heads and kinds
-of problems, what `test_save_load`, `test_determinism`, `test_batching_equivalence` and
-`test_training` ask of each class, by `tests/backbone` and `tests/tasks`.
-
-Not here, for they have no counterpart:
-
-- `test_inference_no_head_absolute_embedding`, `test_export` and
-  `test_model_from_pretrained` need released weights, and tests need no network.
-- Calls without a mask or without segments: the model takes three inputs, as KerasHub's.
-- Resizing or replacing token embeddings, `inputs_embeds`, feed-forward chunks, pruned
-  heads: KerasHub's backbone has none of them.
-- Attention implementations by name, `generate`, caches, offloading to disk, meta
-  devices, `accelerate`, PEFT: of PyTorch or of decoders. LoRA and mixed precision are
-  in `tests/tasks/test_every_task.py`.
-- Zero-shot classification: needs a model fine-tuned on entailment.
+Sizes are those of its `AlbertModelTester`.
 """
 
 import keras
 import numpy as np
 import pytest
 
-from keras_albert import AlbertBackbone, AlbertMaskedLM, AlbertMultipleChoice
+from keras_albert import (
+    AlbertBackbone,
+    AlbertMaskedLM,
+    AlbertMultipleChoice,
+    AlbertTokenizer,
+)
+from keras_albert.text import TextRules
 from tests.compiled import gradients, to_numpy
 
 BATCH, LENGTH, VOCABULARY, CHOICES = 2, 7, 32, 4
@@ -101,12 +88,31 @@ def test_initial_weights():
             assert abs(values.mean()) < 1e-3
 
 
-def test_tied_weights():
-    """`test_tied_weights_keys` and its siblings: embeddings exist once."""
-    task, inputs = make_task("AlbertForMaskedLM"), make_inputs("AlbertForMaskedLM")
-    shapes = [tuple(variable.shape) for variable in task.variables]
-    assert shapes.count((VOCABULARY, 8)) == 1
-    before = to_numpy(task(inputs))
-    embeddings = task.backbone.token_embedding.embeddings
-    embeddings.assign(embeddings * 2)
-    assert np.abs(to_numpy(task(inputs)) - before).max() > 1e-3
+def test_conversion_reversible(tiny_proto):
+    """And `test_convert_token_and_id`."""
+    tokenizer = AlbertTokenizer(tiny_proto)
+    for token_id, token in enumerate(tokenizer.get_vocabulary()):
+        assert tokenizer.token_to_id(token) == token_id
+        assert tokenizer.id_to_token(token_id) == token
+    assert tokenizer.token_to_id("no token of it") == 1
+
+
+@pytest.mark.shared_data
+class TestReleasedVocabulary:
+    """The ids that transformers' tests expect, of ALBERT's own vocabulary."""
+
+    def test_integration(self, shared_data):
+        tokenizer = AlbertTokenizer(shared_data / "albert_spm" / "spiece.model")
+        text = "This is a test 😊\nI was born in 92000, and this is falsé.\n<s>\nhi<s>"
+        expected = [48, 25, 21, 1289, 13, 1, 31, 23, 386, 19, 561, 3050, 15, 17, 48]
+        expected += [25, 4997, 9, 13, 1, 18, 1, 4148, 1, 18, 1]
+        assert tokenizer(text).tolist() == expected
+
+    def test_full_tokenizer(self, shared_data):
+        """With accents kept."""
+        rules = TextRules(strip_accents=False)
+        path = shared_data / "albert_spm" / "spiece.model"
+        tokenizer = AlbertTokenizer(path, text_rules=rules)
+        assert tokenizer("This is a test").tolist() == [48, 25, 21, 1289]
+        ids = [31, 23, 386, 19, 561, 3050, 15, 17, 48, 25, 8256, 18, 1, 9]
+        assert tokenizer("I was born in 92000, and this is falsé.").tolist() == ids
