@@ -17,7 +17,7 @@ the original does. This tutorial
 
 1. fine-tunes a BERT of six layers on messages to a bank, next to a baseline,
 2. compresses it in three ways, and counts weights and accuracy,
-3. distils the smallest one, with the same messages,
+3. distills the smallest one, with the same messages,
 4. compares sizes, times and accuracies.
 """
 
