@@ -108,7 +108,8 @@ def members(cls: type) -> list[str]:
             )
             if not name.startswith("_") and name not in internal and is_documented:
                 found.setdefault(name)
-    return list(found)
+    # Nearly all programs call it first.
+    return sorted(found, key=lambda name: name != "from_preset")
 
 
 def _page(path: str, aliases: list[str]) -> Iterator[str]:

@@ -1,5 +1,5 @@
 """
-Title: Distil ALBERT into a shallower loop
+Title: Distill ALBERT into a shallower loop
 Author: keras_albert authors
 Date created: 2026/11/23
 Last modified: 2026/11/27
@@ -285,7 +285,7 @@ this, compare all of them with the bag of words: the teacher is a very small mod
 
 At full size: [DistilBERT](https://arxiv.org/abs/1910.01108) has half the layers of
 BERT base and 97% of its score on GLUE. It was distilled during pretraining, on the
-masked tokens of the whole corpus, on GPUs. To distil a fine-tuned model, as here, costs
+masked tokens of the whole corpus, on GPUs. To distill a fine-tuned model, as here, costs
 far less.
 
 What to try next:

@@ -293,6 +293,25 @@ scores = custom.evaluate(
 results["own model, mean of tokens"] = scores["accuracy"]
 
 """
+## With few labels
+
+The models above learned from 960 labels. An encoder pays most where labels are few: it
+knows from its pretraining which words are similar, and a bag of words only knows the
+words of labelled messages. With at most 500 labels and no options of training, `fit()`
+leaves the encoder as it is and solves the new layer on its vectors, in seconds.
+"""
+
+for count in (60, 240):
+    few = train_texts[:count], train_labels[:count]
+    quick = keras_albert.AlbertClassifier.from_preset(preset, labels=class_names)
+    quick.fit(*few, verbose=0)
+    scores = quick.evaluate(
+        validation_texts, validation_labels, return_dict=True, verbose=0
+    )
+    words = bag_of_words.fit(*few).score(validation_texts, validation_labels)
+    print(f"{count} labels: TF-IDF {words:.1%}, ALBERT {scores['accuracy']:.1%}")
+
+"""
 ## Save and load
 
 `save_to_preset()` writes everything that `from_preset()` needs: weights,
@@ -326,7 +345,7 @@ for name, accuracy in results.items():
 With 240 messages, a difference of less than about two points may be due to chance. The
 bag of words and `AlbertClassifier` are both right about 96 of 100 messages: 960 short
 messages are many, and single words such as "cheque" or "twice" often determine the
-subject. With few labels, an encoder is far ahead: see [a BERT in Keras](bert.py).
+subject. With 60 labels, ALBERT is right about 93 of 100 and the bag of words about 83.
 
 At full size, the accuracy of ALBERT base on the film reviews of SST-2 is 92.9%
 ([google-research/albert](https://github.com/google-research/albert)), and a

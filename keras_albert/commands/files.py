@@ -43,8 +43,8 @@ class FileRows:
         if suffix not in kinds:
             known = [kind for kind in kinds if kind not in (".ndjson", ".json")]
             raise ValueError(
-                f"{path} is none of the files that are known here: {', '.join(known)}. "
-                "Rename it by its contents."
+                f"The name of {path} must end in one of: {', '.join(known)}. "
+                "Rename it to match its content."
             )
         self.path = fetch(path)
         self.line = self.position = 0

@@ -366,7 +366,7 @@ class OnnxProcess:
         line = stdout.readline()
         if not line:
             code = self._process.wait()
-            msg = f"The process of ONNX Runtime ended with {code}. Its words are above."
+            msg = f"ONNX Runtime's process ended with {code}. Its output is above."
             raise RuntimeError(msg)
         read: dict[str, Any] = json.loads(line)
         if "error" in read:

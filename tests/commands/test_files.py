@@ -46,7 +46,7 @@ WORDS, ASKED = (
         (CLASSES, "a.csv", "text\na\n".encode("utf-16"), "is not UTF-8"),
         (CLASSES, "a.jsonl", ROW + '1}\n{"t', "line 2 is not"),
         (CLASSES, "a.jsonl", ROW + "1}\n[]", "not a JSON object"),
-        (CLASSES, "a.xlsx", "", "none of the files that are known here"),
+        (CLASSES, "a.xlsx", "", "must end in one of"),
         (CLASSES, "a.csv", 'text,label\n"a"b,c\n', "Correct the quotes"),
         (CLASSES, "a.csv", "text,label,label\na,b,c\n", "'label' more than"),
         (CLASSES, "a.csv", "text,Label,label\na,b,c\n", "--label-column"),
