@@ -123,7 +123,7 @@ def test_only_the_first_text_waits_for_a_program(make_classifier):
 def test_a_short_text_runs_no_long_program(make_classifier):
     preprocessor = make_classifier().preprocessor
     preprocessor.max_sequence_length, preprocessor.length_buckets = 512, (16, 64, 128)
-    programs, compiled = OneTextPrograms(), threading.Event()
+    programs, compiled = OneTextPrograms((64, 64)), threading.Event()
     examples = SimpleNamespace(pack=lambda rows, length: [compiled.set])
     choose = partial(
         *(programs.choose_length, lambda run: run(), examples, preprocessor)
@@ -136,6 +136,27 @@ def test_a_short_text_runs_no_long_program(make_classifier):
     assert not compiled.is_set()
     choose(10)
     assert compiled.wait(10)
+
+
+def test_the_first_text_waits_for_programs_of_two_lengths(make_classifier):
+    preprocessor = make_classifier().preprocessor
+    preprocessor.max_sequence_length, preprocessor.length_buckets = 512, (16, 64, 128)
+    programs, started = OneTextPrograms((64, 128)), []
+    examples = SimpleNamespace(pack=lambda rows, length: [length])
+
+    def run(length):
+        started.append((length, threading.current_thread()))
+        programs.add_call(length, 1.0)
+
+    assert programs.choose_length(run, examples, preprocessor, 10) == 64
+    programs.add_call(64, 1.0)
+    ((length, thread),) = started
+    assert length == 128
+    assert not thread.is_alive()
+    lengths = [
+        programs.choose_length(run, examples, preprocessor, n) for n in (100, 10)
+    ]
+    assert lengths == [128, 64]
 
 
 def test_eight_threads(make_classifier, toy):
