@@ -138,25 +138,19 @@ def test_a_short_text_runs_no_long_program(make_classifier):
     assert compiled.wait(10)
 
 
-def test_the_first_text_waits_for_programs_of_two_lengths(make_classifier):
+def test_the_first_text_waits_for_a_longer_program_too(make_classifier):
     preprocessor = make_classifier().preprocessor
-    preprocessor.max_sequence_length, preprocessor.length_buckets = 512, (16, 64, 128)
-    programs, started = OneTextPrograms((64, 128)), []
+    preprocessor.max_sequence_length, preprocessor.length_buckets = 512, (64, 96, 128)
+    programs = OneTextPrograms((64, 128))
     examples = SimpleNamespace(pack=lambda rows, length: [length])
-
-    def run(length):
-        started.append((length, threading.current_thread()))
-        programs.add_call(length, 1.0)
-
-    assert programs.choose_length(run, examples, preprocessor, 10) == 64
+    choose = partial(
+        *(programs.choose_length, lambda length: programs.add_call(length, 1.0)),
+        *(examples, preprocessor),
+    )
+    assert choose(10) == 64
     programs.add_call(64, 1.0)
-    ((length, thread),) = started
-    assert length == 128
-    assert not thread.is_alive()
-    lengths = [
-        programs.choose_length(run, examples, preprocessor, n) for n in (100, 10)
-    ]
-    assert lengths == [128, 64]
+    # Otherwise this text would wait for a program of its own length, 96.
+    assert choose(70) == 128
 
 
 def test_eight_threads(make_classifier, toy):
