@@ -33,7 +33,7 @@ from keras_albert.commands.files import FileRows, Row
 from keras_albert.commands.report import RESUME, given_options
 from keras_albert.commands.tasks import Columns, known_task
 from keras_albert.conversion.convert import load_task
-from keras_albert.serving.saved_model.export import served_versions
+from keras_albert.serving.saved_model.export import served_version
 from keras_albert.tasks.base.task import AlbertTask
 from keras_albert.tasks.classification.early_exit import read_exit_rule
 from keras_albert.tasks.distribution.processes import Processes
@@ -142,13 +142,15 @@ def open_predictor(
     if is_remote(model):
         model = str(fetch(model))
     path, close = Path(model), lambda: None
-    is_saved_model = path.is_dir() and (version_of(path) / "saved_model.pb").is_file()
-    if not is_saved_model and path.suffix not in (".onnx", ".tflite"):
+    version = served_version(path)
+    if version is None and path.suffix not in (".onnx", ".tflite"):
         depth = {} if num_layers is None else {"num_layers": num_layers}
         return task_predictor(load_task(model, task, **depth), batch_size, **exits)
     if num_layers:
         raise ValueError(_FIXED.format(path))
-    if path.suffix == ".onnx":
+    if version is not None:
+        inputs, run = _open_saved_model(version, signature, exits)
+    elif path.suffix == ".onnx":
         process = OnnxProcess(path)
         close = process.close
         try:
@@ -156,10 +158,8 @@ def open_predictor(
         except BaseException:
             close()
             raise
-    elif path.suffix == ".tflite":
-        inputs, run = _open_litert(path, preset, exits)
     else:
-        inputs, run = _open_saved_model(path, signature, exits)
+        inputs, run = _open_litert(path, preset, exits)
     # The depth, unless it is asked for.
     left_out = () if "return_depths" in exits else ("depth",)
 
@@ -275,7 +275,7 @@ def _open_saved_model(path: Path, signature: str | None, exits: dict[str, Any]) 
     import tensorflow_text  # noqa: F401, PLC0415  (its operations)
 
     try:
-        model = tf.saved_model.load(str(version_of(path)))
+        model = tf.saved_model.load(str(path))
     except (tf.errors.OpError, OSError) as error:
         reason = str(error).partition("\n")[0]
         msg = f"TensorFlow cannot load {path}: {reason}. Copy or export it again."
@@ -314,14 +314,6 @@ def _open_saved_model(path: Path, signature: str | None, exits: dict[str, Any]) 
         return {name: x.numpy() for name, x in outputs.items()}
 
     return sorted(names, key=len, reverse=True), run
-
-
-def version_of(path: Path) -> Path:
-    """Find the directory of the graph: `path`, or its highest version."""
-    below = (
-        () if (path / "saved_model.pb").is_file() else served_versions(path).values()
-    )
-    return [path, *(p for p in below if (p / "saved_model.pb").is_file())][-1]
 
 
 _PROGRAM = Path(__file__).with_name("onnx_program.py")

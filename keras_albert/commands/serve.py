@@ -7,8 +7,8 @@ import tempfile
 from dataclasses import fields
 from pathlib import Path
 
-from keras_albert.commands.predict import version_of
 from keras_albert.conversion.convert import load_task
+from keras_albert.serving.saved_model.export import served_version
 from keras_albert.serving.verification import VerifiedModel, verify
 from keras_albert.utils.environment import check_packages
 from keras_albert.utils.remote import fetch, is_remote
@@ -59,7 +59,7 @@ def _open(arguments: argparse.Namespace, exported: Path) -> tuple[VerifiedModel,
     if is_remote(given):
         given = str(fetch(given))
     path = Path(given)
-    if path.is_dir() and (version_of(path) / "saved_model.pb").is_file():
+    if served_version(path):
         return verify(path), True
     print(f"exporting {given}, which may take a minute", flush=True)
     load_task(given, arguments.task).export(exported)

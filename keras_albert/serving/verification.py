@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from keras_albert.serving.saved_model.export import served_versions
+from keras_albert.serving.saved_model.export import served_version
 from keras_albert.utils.child_process import describe_end, run_child
 from keras_albert.utils.remote import fetch
 
@@ -109,9 +109,8 @@ def verify(
     if not path.is_dir():
         msg = f"There is no directory {path}. Pass the path that `export` returned."
         raise ValueError(msg)
-    version = path.absolute()
-    if not (version / "saved_model.pb").exists():
-        version = [version, *served_versions(version).values()][-1]
+    path = path.absolute()
+    version = served_version(path) or path
     if not (version / "saved_model.pb").is_file():
         raise ValueError(
             f"{version} contains no `saved_model.pb`, so it is not a SavedModel. Pass "

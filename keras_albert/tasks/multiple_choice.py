@@ -56,6 +56,7 @@ class AlbertMultipleChoice(AlbertTask, keras_hub.models.Task):
     """
 
     preprocessor_cls = AlbertMultipleChoicePreprocessor
+    first_lengths = 64, 128
     default_columns = (None, "answer")
     output_padding = MISSING_CHOICE
 

@@ -122,8 +122,15 @@ def test_a_damaged_saved_model_is_named(tmp_path, capsys):
     (tmp_path / "texts.txt").write_text("a\n")
     assert run("predict", tmp_path / "model", tmp_path / "texts.txt") == 1
     error = capsys.readouterr().err
-    assert f"TensorFlow cannot load {tmp_path / 'model'}" in error
+    assert f"TensorFlow cannot load {version}" in error
     assert "Copy or export it again" in error
+    # The highest version is the one that a server takes, also an incomplete one.
+    newest = tmp_path / "model" / "2"
+    newest.mkdir()
+    assert run("predict", tmp_path / "model", tmp_path / "texts.txt") == 1
+    assert f"TensorFlow cannot load {newest}" in capsys.readouterr().err
+    assert run("verify", tmp_path / "model") == 1
+    assert f"{newest} contains no `saved_model.pb`" in capsys.readouterr().err
 
 
 def test_a_server_is_a_format(preset, tmp_path, capsys):

@@ -191,7 +191,7 @@ REFUSED = [
     ("onnx", "classifier", {"quantize": "int4"}, "is None or 'int8'. Received"),
     ("onnx", "classifier", {"pairs": True}, 'or pass inputs="text"'),
     ("onnx", "pretrainer", {"inputs": "text", "pairs": True}, "no choice of pairs"),
-    ("onnx", "headless", {"inputs": "text"}, 'or export it with inputs="tokens"'),
+    ("onnx", "headless", {"inputs": "text"}, 'or pass format="onnx", inputs="tokens"'),
     ("onnx", "truncating", {"inputs": "text"}, "them to 5 tokens"),
     ("onnx", "rounded", {}, "is quantized to 'int4', and weights in"),
     ("litert", "classifier", {"quantize": "int8"}, "is None, 'dynamic_int8' or 'fp16'"),

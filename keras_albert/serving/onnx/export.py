@@ -144,7 +144,7 @@ def _check_arguments(
         tasks.check_tokenizer(
             task,
             "A model that takes texts contains its preprocessor, but this task has "
-            'none. Build it with one, or export it with inputs="tokens".',
+            'none. Build it with one, or pass format="onnx", inputs="tokens".',
         )
     if early is None:
         return

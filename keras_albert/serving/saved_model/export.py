@@ -143,9 +143,16 @@ def served_versions(path: Path) -> dict[int, Path]:
     if is_remote(path):
         entries = {path / name.partition("/")[0] for name in list_files(path)}
     else:
-        entries = set(path.iterdir() if path.exists() else ())
+        entries = set(path.iterdir() if path.is_dir() else ())
     versions = [p for p in entries if p.name.isascii() and p.name.isdigit()]
     return {int(p.name): p for p in sorted(versions, key=lambda p: int(p.name))}
+
+
+def served_version(path: Path) -> Path | None:
+    """Return a SavedModel, or the highest version below, as a server does."""
+    if (path / "saved_model.pb").is_file():
+        return path
+    return [None, *served_versions(path).values()][-1]
 
 
 def _check_options(

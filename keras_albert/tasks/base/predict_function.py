@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from keras_albert.tasks.base.task import AlbertTask
 
 Run = Callable[[dict[str, Any]], Any]
-# JAX's first program for single texts has this length, which fits most sentences.
-_FIRST_LENGTH = 64
 
 
 class BatchOutputs:
@@ -87,7 +85,7 @@ class _Compiled:
         self._variables = task.variables
         maker = _MAKERS[keras.config.backend()]
         self.run_batch: Run = maker(task, self._variables)
-        self.programs = OneTextPrograms()
+        self.programs = OneTextPrograms(task.first_lengths)
 
     def is_current(self, task: "AlbertTask") -> bool:
         """Return whether the task would compile the same again."""
@@ -106,7 +104,8 @@ class OneTextPrograms:
     # Compiling one takes as long as many calls, and slows others down. So texts run a
     # longer program until what they lose by it is as long.
 
-    def __init__(self) -> None:
+    def __init__(self, first_lengths: tuple[int, int]) -> None:
+        self._first_lengths = first_lengths
         self._lengths: set[int] = set()
         # Seconds of the fastest call of a program, and lost by texts of a length.
         self._fastest: dict[int, float] = {}
@@ -119,18 +118,21 @@ class OneTextPrograms:
         self, run: Run, examples: Examples, preprocessor: Any, longest: int
     ) -> int:
         """Return the length of the program to run for the only one of `examples`."""
-        own, first = (
-            int(preprocessor.padded_length(length))
-            for length in (longest, min(_FIRST_LENGTH, preprocessor.max_length))
+        own, first, second = (
+            int(preprocessor.padded_length(min(length, preprocessor.max_length)))
+            for length in (longest, *self._first_lengths)
         )
         most = max(first, 2 * own)
         with self._lock:
             longer = [length for length in self._lengths if own <= length <= most]
             if not longer:
                 # The caller compiles it. As long as most texts, or the next one would
-                # have to wait as well.
-                self._lengths.add(max(own, first))
-                return max(own, first)
+                # have to wait as well; the first call waits for a second program, too.
+                chosen = max(own, first)
+                if not self._lengths and chosen < second:
+                    self._start_compiler(run, examples, second)
+                self._lengths.add(chosen)
+                return chosen
             chosen = min(longer)
             seconds = self._fastest.get(chosen, math.inf)
             if own < chosen and seconds < math.inf:
@@ -138,26 +140,32 @@ class OneTextPrograms:
             is_due = own < chosen and self._lost[own] >= self._compiling
             is_busy = self._compiler is not None and self._compiler.is_alive()
             if is_due and not is_busy:
-                # No daemon: a program that ends waits for it.
-                self._compiler = threading.Thread(
-                    target=self._compile, args=(run, examples, own)
-                )
-                self._compiler.start()
+                self._start_compiler(run, examples, own)
         return chosen
 
     def add_call(self, length: int, seconds: float) -> None:
         """Keep what a call took; the first of a length compiles."""
         with self._lock:
+            is_first = not self._fastest
             if length not in self._fastest:
                 self._compiling, seconds = seconds, math.inf
             self._fastest[length] = min(seconds, self._fastest.get(length, seconds))
+        compiler = self._compiler
+        if is_first and compiler and compiler is not threading.current_thread():
+            # It would slow the next calls down.
+            compiler.join()
 
-    def _compile(self, run: Run, examples: Examples, length: int) -> None:
-        # `fit` may have taken the weights; a later text tries again.
-        with contextlib.suppress(Exception):
-            run(examples.pack(np.arange(1), length)[0])
-            with self._lock:
-                self._lengths.add(length)
+    def _start_compiler(self, run: Run, examples: Examples, length: int) -> None:
+        def compile_program() -> None:
+            # `fit` may have taken the weights; a later text tries again.
+            with contextlib.suppress(Exception):
+                run(examples.pack(np.arange(1), length)[0])
+                with self._lock:
+                    self._lengths.add(length)
+
+        # No daemon: a program that ends waits for it.
+        self._compiler = threading.Thread(target=compile_program)
+        self._compiler.start()
 
 
 def _make_for_tensorflow(task: "AlbertTask", variables: list[Any]) -> Run:

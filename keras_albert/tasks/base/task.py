@@ -67,6 +67,10 @@ class AlbertTask(AutomaticCompile, TaskPresets):
     # Whether a `tf.data.Dataset` is read in its graph, where targets are one array.
     encodes_in_graph = True
 
+    # What JAX compiles in the first call with one text: most are no longer. A task of
+    # two texts in a row has a second length.
+    first_lengths = 64, 64
+
     # The columns of texts and targets, see `fit`; no texts for a task that reads dicts.
     default_columns: tuple[str | None, str] = ("text", "label")
 

@@ -90,6 +90,7 @@ class AlbertQuestionAnswerer(AlbertTask, keras_hub.models.Task):
     default_columns = (None, "answers")
     set_by_targets = ("null_threshold",)
     encodes_in_graph = False
+    first_lengths = 64, 128
     uses_pooler = False
     output_padding = heads.MASKED_LOGIT
 

@@ -123,7 +123,7 @@ def test_only_the_first_text_waits_for_a_program(make_classifier):
 def test_a_short_text_runs_no_long_program(make_classifier):
     preprocessor = make_classifier().preprocessor
     preprocessor.max_sequence_length, preprocessor.length_buckets = 512, (16, 64, 128)
-    programs, compiled = OneTextPrograms(), threading.Event()
+    programs, compiled = OneTextPrograms((64, 64)), threading.Event()
     examples = SimpleNamespace(pack=lambda rows, length: [compiled.set])
     choose = partial(
         *(programs.choose_length, lambda run: run(), examples, preprocessor)
@@ -136,6 +136,21 @@ def test_a_short_text_runs_no_long_program(make_classifier):
     assert not compiled.is_set()
     choose(10)
     assert compiled.wait(10)
+
+
+def test_the_first_text_waits_for_a_longer_program_too(make_classifier):
+    preprocessor = make_classifier().preprocessor
+    preprocessor.max_sequence_length, preprocessor.length_buckets = 512, (64, 96, 128)
+    programs = OneTextPrograms((64, 128))
+    examples = SimpleNamespace(pack=lambda rows, length: [length])
+    choose = partial(
+        *(programs.choose_length, lambda length: programs.add_call(length, 1.0)),
+        *(examples, preprocessor),
+    )
+    assert choose(10) == 64
+    programs.add_call(64, 1.0)
+    # Otherwise this text would wait for a program of its own length, 96.
+    assert choose(70) == 128
 
 
 def test_eight_threads(make_classifier, toy):
