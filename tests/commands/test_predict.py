@@ -256,7 +256,7 @@ def test_every_task_answers(name, tiny_proto, tmp_path):
         ),
         ("a.tsv", "Text\ttext \na\tb\n", "Name it: --text-column"),
         ("a.txt", "a\nb".encode("utf-16-le"), "line 1 contains a NUL"),
-        ("a.xlsx", "", "none of the files"),
+        ("a.xlsx", "", "must end in one of: .tsv"),
     ],
 )
 def test_bad_rows_are_errors(name, content, words, preset, tmp_path, capsys):

@@ -108,6 +108,8 @@ def test_an_id_without_an_embedding_is_an_error(quantize, tiny_proto, tmp_path):
                 run(session, inputs | {name: ids})
 
 
+# OpenVINO starts a process; JAX warns of it if another test has imported it.
+@pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")
 # The others have the same operations.
 @pytest.mark.parametrize("case", ["labels", "weighted", "doubter", "chooser", "filler"])
 def test_openvino_computes_the_same(case, tiny_proto, tmp_path):
