@@ -311,8 +311,8 @@ MRPC, STS-B and RTE start from a model that was fine-tuned on MNLI first
 
 The same three calls, `from_preset()`, `fit()` and `predict()`, train on a
 sentence, a pair, a class or a score. From 400 reviews, ALBERT learns to classify 87 of
-100 others, and a bag of words 65. What makes a result worth reporting is around them: a baseline, more than one seed, and a dev set that was not used to
-choose the model.
+100 others, and a bag of words 65. Report a result with a baseline, more than one seed,
+and a dev set that was not used to choose the model.
 
 What to try next:
 

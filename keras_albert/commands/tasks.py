@@ -129,4 +129,4 @@ def known_task(task: AlbertTask) -> CommandTask:
         if row := ROWS.get(cls.__name__):
             ways: list[Finetuning | None] = [*row.finetuning.values()] or [None]
             return CommandTask(row, ways[getattr(task, "is_regression", None) is True])
-    raise ValueError(f"No command asks an {type(task).__name__}.")
+    raise ValueError(f"There is no command for an {type(task).__name__}.")

@@ -12,10 +12,10 @@ google-research/albert, against the same rules written anew:
 - `squad_utils.py`: `tests/tasks/question_answering`, `tests/text/test_packing.py`.
 - `race_utils.py`: `tests/text/tasks/test_multiple_choice.py`.
 
-Not here, for they have no counterpart: `einsum_via_matmul`; WordPiece, and the
-`BasicTokenizer` before it, which splits at punctuation and around Chinese characters
-(BERT's vocabularies; ALBERT's are SentencePiece's); `all_encoder_layers` as an output
-of the model (`tests/layers/test_shared_transformer_encoder.py` asks the encoder).
+Its WordPiece, and the `BasicTokenizer` before it, for BERT's vocabularies:
+`tests/text/tokenizer/test_word_piece.py`. Not here, for they have no counterpart:
+`einsum_via_matmul`, and `all_encoder_layers` as an output of the model
+(`tests/layers/test_shared_transformer_encoder.py` asks the encoder).
 
 transformers 5, `tests/models/albert/test_modeling_albert.py` with the mixins that it
 runs: outputs and gradients `tests/backbone/test_parity.py`, tasks

@@ -104,7 +104,7 @@ class OneTextPrograms:
     # Compiling one takes as long as many calls, and slows others down. So texts run a
     # longer program until what they lose by it is as long.
 
-    def __init__(self, first_lengths: tuple[int, int]) -> None:
+    def __init__(self, first_lengths: tuple[int, ...]) -> None:
         self._first_lengths = first_lengths
         self._lengths: set[int] = set()
         # Seconds of the fastest call of a program, and lost by texts of a length.
@@ -118,19 +118,19 @@ class OneTextPrograms:
         self, run: Run, examples: Examples, preprocessor: Any, longest: int
     ) -> int:
         """Return the length of the program to run for the only one of `examples`."""
-        own, first, second = (
+        own, *first = (
             int(preprocessor.padded_length(min(length, preprocessor.max_length)))
             for length in (longest, *self._first_lengths)
         )
-        most = max(first, 2 * own)
+        most = max(first[0], 2 * own)
         with self._lock:
             longer = [length for length in self._lengths if own <= length <= most]
             if not longer:
                 # The caller compiles it. As long as most texts, or the next one would
                 # have to wait as well; the first call waits for a second program, too.
-                chosen = max(own, first)
-                if not self._lengths and chosen < second:
-                    self._start_compiler(run, examples, second)
+                chosen = max(own, first[0])
+                if not self._lengths and chosen < first[-1]:
+                    self._start_compiler(run, examples, first[-1])
                 self._lengths.add(chosen)
                 return chosen
             chosen = min(longer)

@@ -67,9 +67,9 @@ class AlbertTask(AutomaticCompile, TaskPresets):
     # Whether a `tf.data.Dataset` is read in its graph, where targets are one array.
     encodes_in_graph = True
 
-    # What JAX compiles in the first call with one text: most are no longer. A task of
-    # two texts in a row has a second length.
-    first_lengths = 64, 64
+    # The lengths that JAX compiles in the first call with one text: most texts are no
+    # longer. A task with two texts in a row has two.
+    first_lengths: tuple[int, ...] = (64,)
 
     # The columns of texts and targets, see `fit`; no texts for a task that reads dicts.
     default_columns: tuple[str | None, str] = ("text", "label")

@@ -123,7 +123,7 @@ def test_only_the_first_text_waits_for_a_program(make_classifier):
 def test_a_short_text_runs_no_long_program(make_classifier):
     preprocessor = make_classifier().preprocessor
     preprocessor.max_sequence_length, preprocessor.length_buckets = 512, (16, 64, 128)
-    programs, compiled = OneTextPrograms((64, 64)), threading.Event()
+    programs, compiled = OneTextPrograms((64,)), threading.Event()
     examples = SimpleNamespace(pack=lambda rows, length: [compiled.set])
     choose = partial(
         *(programs.choose_length, lambda run: run(), examples, preprocessor)
