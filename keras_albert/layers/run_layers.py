@@ -14,7 +14,7 @@ from keras import ops
 from keras_albert.layers.base_layer import gelu_approximate
 from keras_albert.types import Tensor
 from keras_albert.utils.environment import cpu_vendor
-from keras_albert.utils.keras_internals import onednn_linear
+from keras_albert.utils.keras_internals import onednn_linear, onednn_packed
 
 
 def run_layer(layer: keras.layers.Layer, x: Tensor, **kwargs: Any) -> Any:
@@ -73,17 +73,61 @@ def _torch_product(x: Tensor, kernel: Any, bias: Any = None) -> Tensor:
     return functional.linear(x, kernel.t(), bias)
 
 
+def pack_kernels(*kernels: Any) -> Any:
+    """Join kernels with the same input, for `bare_product`; `None` if that is slower.
+
+    The result is in oneDNN's order of memory, takes as much memory again, and is kept
+    until a kernel changes.
+    """
+    import torch  # noqa: PLC0415  (it is the backend)
+
+    if torch.compiler.is_dynamo_compiling() or not has_slow_blas():
+        return None
+    are_variables = all(
+        # Others are new tensors in each call, or count no changes.
+        isinstance(kernel, torch.nn.Parameter)
+        and not kernel.is_inference()
+        and kernel.dtype == torch.float32
+        and kernel.device.type == "cpu"
+        for kernel in kernels
+    )
+    if not are_variables:
+        return None
+    # PyTorch counts the changes of a tensor, except through its `data`.
+    state = [(kernel._version, kernel.data_ptr()) for kernel in kernels]
+    known = _packed_kernels().get(kernels[0])
+    if known is None or known[0] != state:
+        joined = torch.cat([kernel.detach().t() for kernel in kernels])
+        known = _packed_kernels()[kernels[0]] = state, onednn_packed(joined)
+    return known[1]
+
+
+@functools.cache
+def _packed_kernels() -> Any:
+    from torch.utils.weak import WeakIdKeyDictionary  # noqa: PLC0415  (as above)
+
+    return WeakIdKeyDictionary()
+
+
 def bare_product(
-    x: Tensor, kernel: Tensor, bias: Tensor | None, activation: Any = None
+    x: Tensor,
+    kernel: Tensor,
+    bias: Tensor | None,
+    activation: Any = None,
+    packed: Any = None,
 ) -> Any:
-    """Return `activation(x @ kernel + bias)` of tensors without gradients."""
+    """Return `activation(x @ kernel + bias)` of tensors without gradients.
+
+    `packed` is what `pack_kernels` returned for the kernel.
+    """
     from torch.nn import functional  # noqa: PLC0415  (it is the backend)
 
-    if onednn_is_faster(x, kernel.shape[1]):
+    if packed is not None or onednn_is_faster(x, kernel.shape[1]):
         # Applied in the product, GELU takes a third of its time.
         form = next((form for f, form in _GELU_FORMS if f is activation), None)
         name = "none" if form is None else "gelu"
-        output = onednn_linear()(x, kernel.t(), bias, name, [], form or "")
+        weights = kernel.t() if packed is None else packed
+        output = onednn_linear()(x, weights, bias, name, [], form or "")
         activation = None if form else activation
     else:
         output = functional.linear(x, kernel.t(), bias)

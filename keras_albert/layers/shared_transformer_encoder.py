@@ -32,6 +32,9 @@ from keras_albert.utils.arguments import (
 # Arguments of `call` that add outputs.
 _ALSO_RETURNED = ("return_hidden_states", "return_attention_scores", "pool_each_layer")
 
+# Packed kernels take as much memory again: 50 MB for ALBERT large.
+_LARGEST_PACKED = 2**24
+
 
 @keras.saving.register_keras_serializable(package="keras_albert")
 class SharedTransformerEncoder(AlbertLayer):
@@ -210,6 +213,8 @@ class SharedTransformerEncoder(AlbertLayer):
         """Create the weights for inputs `(batch, length, width)`."""
         for block in self.blocks:
             block.build(input_shape)
+        count = sum(block.count_params() for block in self.blocks)
+        self._may_pack = count <= _LARGEST_PACKED
         width = input_shape[-1]
         # Blocks refuse an unknown width.
         if self.adapter_rank is not None and width is not None:
@@ -344,7 +349,7 @@ class SharedTransformerEncoder(AlbertLayer):
         blocks, adapters = self.group_blocks(group), self.adapters
         own = [] if adapters is None else [v.value for v in adapters.variables]
         if not training and scores is None:
-            bare = [bare_weights(block) for block in blocks]
+            bare = [bare_weights(block, self._may_pack) for block in blocks]
             if all(weights is not None for weights in bare):
                 return self._bare_step(group, mask, num_layers, bare, own)
         variables = [v for block in blocks for v in block.variables]

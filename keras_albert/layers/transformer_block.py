@@ -216,7 +216,9 @@ class TransformerBlock(AlbertLayer):
         return input_shape
 
 
-def bare_weights(block: TransformerBlock) -> dict[tuple[str, str], Tensor] | None:
+def bare_weights(
+    block: TransformerBlock, may_pack: bool
+) -> dict[tuple[str, str], Any] | None:
     """Return PyTorch's tensors for `run_bare`; `None` if it cannot run."""
     dense = {name: getattr(block, name) for name in DENSE_LAYERS}
     norms = {name: getattr(block, name) for name in _NORM_LAYERS}
@@ -232,7 +234,20 @@ def bare_weights(block: TransformerBlock) -> dict[tuple[str, str], Tensor] | Non
     pairs += [(name, kind) for name in norms for kind in ("gamma", "beta")]
     found = {pair: getattr(layers[pair[0]], pair[1]) for pair in pairs}
     # A kernel with LoRA is a tensor.
-    return {pair: getattr(w, "value", w) for pair, w in found.items()}
+    weights = {pair: getattr(w, "value", w) for pair, w in found.items()}
+    if not may_pack:
+        return weights
+    for name, parts in _PRODUCTS.items():
+        kernels = [weights[part, "kernel"] for part in parts]
+        weights[name, "packed"] = run_layers.pack_kernels(*kernels)
+    if weights["attention", "packed"] is not None:
+        biases = [weights[name, "bias"] for name in _PRODUCTS["attention"]]
+        weights["attention", "bias"] = ops.concatenate(biases)
+    return weights
+
+
+# The dense layers of each product, if their kernels are packed.
+_PRODUCTS = {"attention": DENSE_LAYERS[:3]} | {x: (x,) for x in DENSE_LAYERS[3:]}
 
 
 def run_bare(
@@ -254,10 +269,11 @@ def run_bare(
 
     def dense(name: str, x: Any, activation: Any = None) -> Any:
         own = weights[name, "kernel"], weights[name, "bias"]
+        packed = weights.get((name, "packed"))
         factors = adapters.get(name)
         if not factors:
-            return run_layers.bare_product(x, *own, activation)
-        output = run_layers.bare_product(x, *own)
+            return run_layers.bare_product(x, *own, activation, packed)
+        output = run_layers.bare_product(x, *own, packed=packed)
         for matrix in factors:
             x = run_layers.bare_product(x, matrix, None)
         return output + x if activation is None else activation(output + x)
@@ -268,9 +284,14 @@ def run_bare(
             x, x.shape[-1:], *vectors, block.layer_norm_epsilon
         )
 
-    query, key, value = (
-        dense(name, inputs).view(shape).transpose(1, 2) for name in DENSE_LAYERS[:3]
-    )
+    joined = weights.get(("attention", "packed"))
+    if joined is None or adapters:
+        parts = [dense(name, inputs).view(shape) for name in DENSE_LAYERS[:3]]
+    else:
+        bias = weights["attention", "bias"]
+        x = run_layers.bare_product(inputs, joined, bias, packed=joined)
+        parts = x.view(*shape[:2], 3, *shape[2:]).unbind(2)
+    query, key, value = (part.transpose(1, 2) for part in parts)
     x = functional.scaled_dot_product_attention(
         query, key, value, attn_mask=attention_mask
     )

@@ -1,3 +1,5 @@
+import gc
+
 import keras
 import numpy as np
 import pytest
@@ -7,7 +9,9 @@ if keras.config.backend() != "torch":
 
 import torch
 
+from keras_albert import AlbertBackbone, AlbertClassifier
 from keras_albert.layers import run_layers as onednn
+from keras_albert.layers import shared_transformer_encoder
 from keras_albert.layers.base_layer import get_activation
 from keras_albert.layers.run_layers import run_layer
 
@@ -54,6 +58,84 @@ def test_an_activation_in_the_product(name, few, monkeypatch):
     expected = expected if name is None else activation(expected)
     found = onednn.bare_product(x, kernel, bias, activation)
     torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
+
+
+def dense_layers(count):
+    layers = [keras.layers.Dense(4) for _ in range(count)]
+    for layer in layers:
+        layer.build((None, 6))
+    return layers
+
+
+@pytest.mark.parametrize("rows", [1, 7, 200])
+@pytest.mark.parametrize("count", [1, 3])
+def test_packed_kernels(rows, count):
+    layers = dense_layers(count)
+    kernels = [layer.kernel.value for layer in layers]
+    x = random(2, rows, 6, grad=False)
+
+    def multiply():
+        with torch.inference_mode():
+            packed = onednn.pack_kernels(*kernels)
+            return onednn.bare_product(x, None, None, packed=packed)
+
+    for change in (
+        lambda: None,
+        lambda: layers[-1].kernel.assign(np.ones((6, 4))),
+        lambda: layers[-1].kernel.assign_sub(0.5 * layers[-1].kernel),
+        lambda: setattr(kernels[0], "data", torch.zeros(6, 4)),
+    ):
+        change()
+        expected = x @ torch.cat(kernels, 1)
+        torch.testing.assert_close(multiply(), expected, atol=1e-5, rtol=1e-5)
+
+
+def test_a_kernel_is_packed_once():
+    (layer,) = dense_layers(1)
+    kernel = layer.kernel.value
+    packed = onednn.pack_kernels(kernel)
+    assert onednn.pack_kernels(kernel) is packed
+    count = len(onednn._packed_kernels())
+    del layer, kernel
+    gc.collect()
+    assert len(onednn._packed_kernels()) < count
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        pytest.param(lambda: torch.zeros(6, 4), id="no variable"),
+        pytest.param(
+            lambda: torch.nn.Parameter(torch.zeros(6, 4, dtype=torch.bfloat16)),
+            id="no float32",
+        ),
+        pytest.param(
+            torch.inference_mode()(lambda: torch.nn.Parameter(torch.zeros(6, 4))),
+            id="made in inference mode",
+        ),
+    ],
+)
+def test_a_kernel_that_is_not_packed(kernel):
+    assert onednn.pack_kernels(kernel()) is None
+
+
+@pytest.mark.parametrize("largest", [0, 2**24])
+def test_training_changes_what_is_predicted(largest, monkeypatch):
+    monkeypatch.setattr(shared_transformer_encoder, "_LARGEST_PACKED", largest)
+    packed = onednn._packed_kernels()
+    packed.clear()
+    model = AlbertClassifier(
+        AlbertBackbone(9, 2, 2, 8, 8, 16, max_sequence_length=8, seed=0), 2
+    )
+    ids = {name: np.ones((2, 4), "int32") for name in model.backbone.input}
+    model.compile(learning_rate=0.1)
+    for _ in range(2):
+        found = model.predict(ids, verbose=0)
+        # The layers of the functional model, which are not packed.
+        expected = model(ids, training=False).detach().numpy()
+        np.testing.assert_allclose(found, expected, atol=1e-5)
+        model.fit(ids, np.array([0, 1]), verbose=0)
+    assert bool(packed) == (largest > 0)
 
 
 def test_a_gradient_of_a_gradient():

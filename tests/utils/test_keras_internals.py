@@ -265,15 +265,23 @@ def test_is_evaluation_of_fit(fit):
     assert calls == [True, False]
 
 
-def test_onednn_linear():
+def check_onednn(prepare):
     if keras.config.backend() != "torch":
         pytest.skip("PyTorch contains oneDNN")
     import torch
 
     x, weights, bias = torch.rand(2, 3, 4), torch.rand(5, 4), torch.rand(5)
-    found = keras_internals.onednn_linear()(x, weights, bias, "none", [], "")
-    expected = torch.nn.functional.linear(x, weights, bias)
-    torch.testing.assert_close(found, expected)
+    multiply, prepared = keras_internals.onednn_linear(), prepare(weights)
+    found = multiply(x, prepared, bias, "none", [], "")
+    torch.testing.assert_close(found, torch.nn.functional.linear(x, weights, bias))
+
+
+def test_onednn_linear():
+    check_onednn(lambda weights: weights)
+
+
+def test_onednn_packed():
+    check_onednn(keras_internals.onednn_packed)
 
 
 def test_set_special_tokens(tiny_proto):
