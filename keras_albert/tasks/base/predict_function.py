@@ -173,18 +173,21 @@ def _make_for_tensorflow(task: "AlbertTask", variables: list[Any]) -> Run:
 
     del variables
     predict = task.predict_function
-    is_traced = not isinstance(predict, tf.types.experimental.PolymorphicFunction)
+    if not isinstance(predict, tf.types.experimental.PolymorphicFunction):
+        return lambda inputs: predict([(inputs,)])
+    programs: dict[Any, Any] = {}
 
     def run(inputs: dict[str, Any]) -> Any:
-        nonlocal is_traced
-        if not is_traced:
-            # For all shapes; otherwise the second one would be traced as well.
-            specs = keras.tree.map_structure(
-                lambda x: tf.TensorSpec([None] * len(x.shape), x.dtype), inputs
-            )
-            predict.get_concrete_function([(specs,)])
-            is_traced = True
-        return predict([(inputs,)])
+        tensors = map_outputs(tf.convert_to_tensor, inputs)
+        # TensorFlow's own search for a program compares the shapes of all calls, and
+        # takes as long as a layer; for a second shape it would trace again.
+        key = tuple((name, x.dtype, x.shape.rank) for name, x in tensors.items())
+        if key not in programs:
+            specs = {
+                name: tf.TensorSpec([None] * rank, dtype) for name, dtype, rank in key
+            }
+            programs[key] = predict.get_concrete_function([(specs,)])
+        return programs[key]([(tensors,)])
 
     return run
 
