@@ -201,7 +201,7 @@ preprocessor = keras_albert.AlbertQuestionAnswererPreprocessor.from_preset(
 reader = keras_albert.AlbertQuestionAnswerer.from_preset(
     preset, preprocessor=preprocessor
 )
-reader.fit(
+history = reader.fit(
     train.x,
     train.answers,
     batch_size=16,
