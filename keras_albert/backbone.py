@@ -342,7 +342,7 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
         kind = mode or getattr(config, "mode", config)
         if kind in ("gptq", "awq"):
             raise ValueError(
-                f"{kind!r} calibrates one layer after the other, and here all layers "
+                f"{kind!r} calibrates one layer after another, but here all layers "
                 "share their weights. Quantize to 'int8', 'int4' or 'float8'."
             )
         for layer in keras_internals.all_layers(self):

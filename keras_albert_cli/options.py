@@ -334,7 +334,9 @@ def _check_compress(chosen: Mapping[str, Any]) -> None:
     texts, train, dev = (chosen[name] for name in ("texts", "train", "dev"))
     is_timed = chosen["hours"] or chosen["steps"]
     if not is_sized and chosen["student"] is None:
-        msg = f"Nothing becomes smaller: pass at least one of {names}, or --student."
+        msg = (
+            f"Nothing would become smaller: pass at least one of {names}, or --student."
+        )
         raise ValueError(msg)
     if is_sized and chosen["student"] is not None:
         raise ValueError(f"--student sets the sizes: leave out {names}.")
@@ -352,9 +354,9 @@ def _check_compress(chosen: Mapping[str, Any]) -> None:
 
 def _check_finetune(chosen: Mapping[str, Any]) -> None:
     if chosen["recipe"] is not None and chosen["preset"] is None:
-        raise ValueError("A recipe is for pretrained weights: pass --preset as well.")
+        raise ValueError("A recipe needs pretrained weights: pass --preset as well.")
     if chosen["lora"] is not None and chosen["preset"] is None:
-        raise ValueError("LoRA is for pretrained weights: pass --preset as well.")
+        raise ValueError("LoRA needs pretrained weights: pass --preset as well.")
     is_linear = chosen["method"] in ("linear", "contrastive")
     keeps_encoder = chosen["method"] == "linear" or chosen["lora"] is not None
     if chosen["difference"] and not keeps_encoder:
@@ -365,18 +367,21 @@ def _check_finetune(chosen: Mapping[str, Any]) -> None:
     is_classifier = chosen["task"] in ("classification", "regression")
     if is_linear and (chosen["preset"] is None or not is_classifier):
         raise ValueError(
-            "A linear head is solved for classification and regression, on the vectors "
-            "of a preset. Pass --preset, or leave out --method."
+            "A linear head, for classification and regression, uses the vectors of a "
+            "preset. Pass --preset, or leave out --method."
         )
     if chosen["method"] == "contrastive" and chosen["task"] == "regression":
         raise ValueError(
-            "Contrastive training is for texts with classes, and a regression has "
+            "Contrastive training needs texts with classes, but a regression has "
             "scores. Pass --method linear."
         )
     steps = ("recipe", "epochs", "learning_rate", "lora", "exits")
     if is_linear and (given := [name for name in steps if chosen[name]]):
         names = ", ".join(f"--{name.replace('_', '-')}" for name in given)
-        raise ValueError(f"A linear head is solved, without steps. Leave out {names}.")
+        raise ValueError(
+            "A linear head is solved directly, without training steps. Leave out "
+            f"{names}."
+        )
     if chosen["exits"] and not is_classifier:
         raise ValueError(
             f"A model for {chosen['task']} has no exits; those for classification and "

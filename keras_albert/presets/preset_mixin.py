@@ -149,9 +149,10 @@ def _check_registered(saved: Any) -> None:
     name = keras.saving.get_registered_name(type(saved))
     if keras.saving.get_registered_object(name) is None:
         raise ValueError(
-            f"The class {type(saved).__name__} is not registered, so that its preset "
-            "could not be loaded. Put @keras.saving.register_keras_serializable("
-            "package='NAME') above its definition."
+            f"The class {type(saved).__name__} is not registered, so its preset could "
+            "not be loaded. Put "
+            "@keras.saving.register_keras_serializable(package='NAME') above its "
+            "definition."
         )
     for part in ("backbone", "preprocessor", "tokenizer"):
         if getattr(saved, part, None) is not None:

@@ -158,8 +158,8 @@ def load_starting_weights(task: AlbertTask, preset: str) -> None:
     ]
     if differ:
         raise ValueError(
-            f"The weights of {preset} have other shapes: {'; '.join(differ)}. Leave "
-            "out the settings of the backbone that change them."
+            f"The weights of {preset} have different shapes: {'; '.join(differ)}. "
+            "Leave out the settings of the backbone that change them."
         )
     for new, old in pairs:
         new.assign(old)

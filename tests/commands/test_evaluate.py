@@ -80,7 +80,7 @@ def test_metrics_groups_and_worst_rows(file, tmp_path, capsys):
     ("words", "message"),
     [
         (["--slice", "place"], "`--slice place` is not .* text, label, source"),
-        (["--output", "."], "is there already"),
+        (["--output", "."], "already exists"),
         (["--limit", "0"], "--limit"),
     ],
 )

@@ -46,7 +46,7 @@ def test_both_versions_are_read(tmp_path):
     [
         ("{", "not JSON in UTF-8"),
         ([], "has nothing as 'data'"),
-        ({"data": {}}, "has {} as 'data', and SQuAD's form has a list"),
+        ({"data": {}}, "has {} as 'data', but SQuAD's format needs a list"),
         ({"data": []}, "contains no questions"),
         ({"data": ["a"]}, r"data\[0\] has nothing as 'paragraphs'"),
         (squad(ask(), context=None), r"paragraphs\[0\] has nothing as 'context'"),

@@ -107,7 +107,7 @@ def test_a_preset_has_the_options(task, tokenizer, tmp_path):
         ("MaskedLM", {"mask_selection_length": 2.5}, "mask_selection_length=2.5"),
         (
             *("MaskedLM", {"mask_selection_length": 9, "max_sequence_length": 8}),
-            "`mask_selection_length` is at most 8",
+            "`mask_selection_length` must be at most 8",
         ),
         ("MaskedLM", {"max_ngram": 0}, "max_ngram=0"),
         ("MaskedLM", {"seed": -1}, "seed=-1"),

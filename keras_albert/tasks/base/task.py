@@ -192,9 +192,9 @@ class AlbertTask(AutomaticCompile, TaskPresets):
     def encode_class_weight(self, class_weight: Any) -> dict[int, float]:
         """Return a weight for each class number, after a check; see `fit`."""
         raise ValueError(
-            "`class_weight` needs targets of one class for each example, and this "
-            f"{type(self).__name__} learns others. Pass `sample_weight` instead; "
-            "a tagger's may have a weight for each word."
+            "`class_weight` needs one class for each example, but this "
+            f"{type(self).__name__} has other targets. Pass `sample_weight` instead; a "
+            "tagger's may have a weight for each word."
         )
 
     def encode(
@@ -207,7 +207,7 @@ class AlbertTask(AutomaticCompile, TaskPresets):
         """Return the preprocessor, which `method` needs, or raise if there is none."""
         if self.preprocessor is None:
             raise ValueError(
-                f"`{method}` reads texts, and this model has no preprocessor. Build it "
+                f"`{method}` reads texts, but this model has no preprocessor. Build it "
                 "with one, or call `predict` on ids."
             )
         return self.preprocessor
@@ -554,8 +554,8 @@ class AlbertTask(AutomaticCompile, TaskPresets):
     ) -> dict[int, float]:
         if sample_weight is not None:
             raise ValueError(
-                "Pass `class_weight` or `sample_weight`, not both: multiply the "
-                "weight of each example with its class weight."
+                "Pass `class_weight` or `sample_weight`, not both: multiply the weight "
+                "of each example by its class weight."
             )
         return self.encode_class_weight(class_weight)
 

@@ -119,7 +119,7 @@ class TestFillMask:
             ("a [MASK]", {"targets": [3]}, "one is 3"),
             (["a [MASK]", None], {}, "row 1 of texts is None"),
             ("a [MASK]", {"batch_size": 0}, "`batch_size` must be a whole number"),
-            ("a [MASK]", {"targets": 3}, "`targets` are words, and one is 3"),
+            ("a [MASK]", {"targets": 3}, "`targets` must be words, but one is 3"),
         ],
     )
     def test_bad_input(self, masked_lm, texts, arguments, message):

@@ -203,7 +203,10 @@ class TestWidths:
 
     def test_say_what_is_wrong(self, embedder, toy_proto):
         for call, message in (
-            (lambda: embedder.embed("a", dim=33), "`dim` is a width from 1 to 32.* 33"),
+            (
+                lambda: embedder.embed("a", dim=33),
+                "`dim` must be a width from 1 to 32.* 33",
+            ),
             (lambda: small_embedder(toy_proto, dim=0), "from 1 to 32.*Received: 0"),
             (
                 lambda: small_embedder(toy_proto, dim=8, matryoshka_dims=(16,)),
@@ -368,7 +371,7 @@ class TestGuide:
         x = TRIPLETS[:2]
         with pytest.raises(ValueError, match="the objective 'cosine' has none"):
             embedder.fit(x, np.zeros(8), guide=embedder.embed)
-        with pytest.raises(ValueError, match="A `guide` reads texts, and `x` has ids"):
+        with pytest.raises(ValueError, match="A `guide` reads texts, but `x` has ids"):
             model.fit(model.preprocessor(x), guide=embedder.embed)
         assert model._guide is None
 
