@@ -64,22 +64,14 @@ def test_sentences_cite_the_cards():
     assert f"is {test_f1}%" in page("docs/results.md")
 
 
-def section(text, anchor):
-    for part in re.split(r"\n(?=##+ )", text):
-        title = part.splitlines()[0].lstrip("# ").lower()
-        if re.sub(r"[^\w -]", "", title).replace(" ", "-") == anchor:
-            return part
-    raise AssertionError(anchor)
-
-
 def numbers(text):
     return [float(x) for x in re.findall(r"\d[\d,]*\.?\d*", text.replace(",", ""))]
 
 
 @pytest.mark.parametrize("row", SPEED["ratios"], ids=lambda row: row["case"])
 def test_ratios_stand_in_the_tables_of_their_section(row):
-    text = (ROOT / "docs/speed_tables.md").read_text(encoding="utf-8")
-    found = numbers(section(text, row["section"]))
+    _, text = figures.speed_sections()[row["section"]]
+    found = numbers(text)
     assert row["command"].removeprefix("benchmarks/") in text
     for ratio in row["ratios"].values():
         assert ratio == sorted(ratio)
