@@ -30,7 +30,7 @@ _NOT_BUILT = ("could not be deserialized properly", "Error when deserializing cl
 
 
 class PresetMixin:
-    """Extensions of KerasHub's preset methods, before whose class it must stand."""
+    """KerasHub's preset methods, extended; a base before KerasHub's class."""
 
     # As in KerasHub, `cls.presets` lists the built-in names.
     presets: ClassVar[dict[str, Any]] = {

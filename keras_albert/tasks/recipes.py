@@ -46,7 +46,7 @@ class Recipe:
     starts_from: str | None = None
 
     def epochs(self, num_examples: int) -> int:
-        """Return the number of epochs with about as many steps, at least 1.
+        """Return how many epochs make about the steps of the recipe, at least 1.
 
         Args:
             num_examples: int. Examples to train on.

@@ -57,6 +57,10 @@ def test_sentences_cite_the_cards():
     text = page("docs/tasks/question_answering.md")
     assert f"F1 {figures.card_value(squad, 'f1'):.1f}" in text
     assert f"finds {figures.card_value(squad, 'exact match'):.0f}% of" in text
+    for preset in {row["preset"] for row in MODELS["ready"]}:
+        card = page(f"keras_albert/presets/{preset}/README.md")
+        assert "in float32" in card
+        assert f"`keras-albert evaluate {preset} " in card
     (test_f1,) = re.findall(
         r"On the test set its F1 is ([\d.]+)%",
         page("keras_albert/presets/albert_small_en_uncased_ner/README.md"),

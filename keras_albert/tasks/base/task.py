@@ -282,10 +282,10 @@ class AlbertTask(AutomaticCompile, TaskPresets):
         Raises:
             TypeError: If `x` has an unknown type, or an argument an unknown name.
             ValueError: If a text, a target (with its row) or a class weight is invalid;
-                if there are no examples, or other numbers of examples and targets; if a
+                if there are no examples, or not one target for each; if a
                 data set is infinite, or an iterator for several epochs, without
                 `steps_per_epoch`; if the task is not compiled; or if one of several
-                processes has other data, settings or versions, or is not connected.
+                processes has different data, settings or versions, or is not connected.
 
         Example:
             >>> from keras_albert import AlbertClassifier

@@ -137,7 +137,7 @@ def mine_hard_negatives(
     margin: float = 0.05,
     depth: int = 100,
 ) -> tuple[list[str], ...]:
-    """Find wrong answers that a model takes for similar, to train another one on.
+    """Find wrong answers that look right to a model, to train on as negatives.
 
     The method is TopK-PercPos ([de Souza P. Moreira et al.,
     2024](https://arxiv.org/abs/2407.15831)): a text that is nearly as similar as the
