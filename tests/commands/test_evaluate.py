@@ -250,4 +250,4 @@ def test_a_calibrated_preset_has_sets(file, tmp_path, capsys):
     words[1] = "albert_small_en_uncased_ner"
     words[3] = str(tmp_path / "other")
     assert run_command(words) == 1
-    assert "classifiers are calibrated" in capsys.readouterr().err
+    assert "Only classifiers can be calibrated" in capsys.readouterr().err

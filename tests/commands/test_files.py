@@ -39,7 +39,7 @@ WORDS, ASKED = (
         (CLASSES, "a.tsv", "text\tlabel\na\t \t\n", "line 2 has 3 fields"),
         (CLASSES, "a.csv", "text,label\na,   \n", "line 2.*'   '.*a label"),
         (CLASSES, "a.tsv", "text\tlabel\n", "contains no rows"),
-        (CLASSES, "a.tsv", "text\tlabel\na\n", "line 2 has 1 fields, and the"),
+        (CLASSES, "a.tsv", "text\tlabel\na\n", "line 2 has 1 fields, but the"),
         (CLASSES, "a.tsv", "words\tlabel\na\tb\n", "a usual name for a text"),
         (CLASSES, "a.csv", 'text,label\n"a,b\n', "line 2.*Correct the quotes"),
         (CLASSES, "a.csv", b"text,label\n\xff,1", "is not UTF-8"),
@@ -120,7 +120,7 @@ CONLL = "Ada\tB-person\nran\tO\n"
 @pytest.mark.parametrize(
     ("kind", "name", "train", "dev", "message"),
     [
-        ("classification", "a.tsv", TSV, TSV, "hold the same examples"),
+        ("classification", "a.tsv", TSV, TSV, "contain the same examples"),
         (
             *("classification", "a.tsv", TSV, f"{TSV}c\tgod\n"),
             r"dev\.tsv, line 4 has the label 'god', .* Did you mean 'good'\?",

@@ -337,7 +337,7 @@ def test_a_model_for_other_programs_is_refused(tiny_proto, tmp_path, capsys):
     rows.write_text('{"text": "a"}\n')
     model = folder / "onnx" / "model.onnx"
     assert run("predict", model, rows, "--preset", preset) == 1
-    assert "ids by transformers' names" in capsys.readouterr().err
+    assert "ids under transformers' names" in capsys.readouterr().err
 
 
 def test_choices_keep_their_numbers(tiny_proto, tmp_path, capsys):
@@ -399,7 +399,7 @@ def test_a_model_that_cannot_be_asked_is_an_error(
     pytest.importorskip("onnxscript")
     classifier.export(tmp_path / "ids.onnx", format="onnx")
     assert run("predict", tmp_path / "ids.onnx", file) == 1
-    assert "Name the preset" in capsys.readouterr().err
+    assert "Pass the preset" in capsys.readouterr().err
 
 
 _PREDICTS = """

@@ -195,7 +195,12 @@ REFUSED = [
     ),
     ("onnx", "classifier", {"quantize": "int4"}, "must be None or 'int8'. Received"),
     ("onnx", "classifier", {"pairs": True}, 'or pass inputs="text"'),
-    ("onnx", "pretrainer", {"inputs": "text", "pairs": True}, "no choice of pairs"),
+    (
+        "onnx",
+        "pretrainer",
+        {"inputs": "text", "pairs": True},
+        "without a choice of pairs",
+    ),
     ("onnx", "headless", {"inputs": "text"}, 'or pass format="onnx", inputs="tokens"'),
     ("onnx", "truncating", {"inputs": "text"}, "them to 5 tokens"),
     ("onnx", "rounded", {}, "is quantized to 'int4', and weights in"),

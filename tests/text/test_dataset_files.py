@@ -58,7 +58,7 @@ def test_both_versions_are_read(tmp_path):
             "True as 'answer_start'",
         ),
         (squad(ask(is_impossible=True)), "`is_impossible` and 1 answers"),
-        (squad(ask(), ask()), r"qas\[1\] has the id '1', as .*qas\[0\] has"),
+        (squad(ask(), ask()), r"qas\[1\] has the same id as .*qas\[0\]: '1'"),
     ],
 )
 def test_errors_name_the_place_in_the_file(tmp_path, content, message):

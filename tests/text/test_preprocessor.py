@@ -100,7 +100,7 @@ def test_a_preset_has_the_options(task, tokenizer, tmp_path):
         ("Classifier", {"truncate": "middle"}, "Received: truncate='middle'"),
         ("Classifier", {"length_buckets": [0, 8]}, r"length_buckets=\[0, 8\]"),
         ("Classifier", {"length_buckets": [8.5]}, r"length_buckets=\[8.5\]"),
-        ("Classifier", {"length_buckets": 16}, "length_buckets=16. For one length"),
+        ("Classifier", {"length_buckets": 16}, "length_buckets=16. For a single"),
         ("MaskedLM", {"mask_selection_rate": 1.2}, "mask_selection_rate=1.2"),
         ("MaskedLM", {"mask_selection_rate": None}, "mask_selection_rate=None"),
         ("MaskedLM", {"random_token_rate": "0.1"}, "random_token_rate='0.1'"),

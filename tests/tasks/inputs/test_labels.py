@@ -176,7 +176,7 @@ def test_reads_tensors():
         (0, None, r"must be a list, one for each text\. Received: 0\."),
         ("mood", NAMES, "Received: 'mood'. To name the column of a table"),
         ({"mood": [0]}, NAMES, "must be a list, one for each text"),
-        ([[0], [0, 1]], None, "and these are lists"),
+        ([[0], [0, 1]], None, "but these are lists"),
         (np.array(["2020-01-01"], "M8[D]"), None, "Labels of dtype datetime64"),
     ],
 )

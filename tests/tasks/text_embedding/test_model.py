@@ -153,7 +153,7 @@ class TestInverseFrequency:
             (toy_proto, "mean", 0.0, "Received: inverse_frequency=0.0"),
             (toy_proto, "cls", 1e-3, "requires the pooling mode 'mean'. Received: 'cl"),
             (model.SerializeToString(), "mean", 1e-3, "Received one of type BPE"),
-            (words, "mean", 1e-3, r"`inverse_frequency` weighs .* WordPiece"),
+            (words, "mean", 1e-3, r"`inverse_frequency` weights .* WordPiece"),
         ):
             arguments = {"pooling_mode": mode, "inverse_frequency": frequency}
             with pytest.raises(ValueError, match=message):

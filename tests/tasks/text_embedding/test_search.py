@@ -115,8 +115,8 @@ class TestHardNegatives:
 
     def test_says_what_is_wrong(self):
         for x, kwargs, message in (
-            (["q"], {}, "`x` are pairs"),
-            (("q", "right"), {}, "`x` are pairs"),
+            (["q"], {}, "`x` must be pairs"),
+            (("q", "right"), {}, "`x` must be pairs"),
             ((["q"], ["right"]), {"num_negatives": 0}, "num_negatives=0"),
             ((["q"], ["right"]), {"skip": -1}, "skip=-1"),
         ):

@@ -223,7 +223,7 @@ def test_arrays_and_other_sequences():
         (("c", ["q", "r"], [["x"]] * 2), "1 contexts, 2 questions"),
         ([{"question": "q"}], "Row 0 has no 'choices'; it has 'question'"),
         ({"choices": ["x"]}, "`x` has no 'question'"),
-        ([as_dicts(WITHOUT)[0], as_dicts(COLUMNS)[1]], "where row 0 is a tuple of 2"),
+        ([as_dicts(WITHOUT)[0], as_dicts(COLUMNS)[1]], "but row 0 is a tuple of 2"),
     ],
 )
 def test_errors_describe_the_problem(x, message):
