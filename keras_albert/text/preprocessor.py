@@ -103,8 +103,8 @@ class AlbertPreprocessor(PresetMixin):
                 continue
             if not arguments.is_whole_number(length) or length < self.shortest_length:
                 raise ValueError(
-                    f"`{name}` must be a whole number of at least "
-                    f"{self.shortest_length}, so that each text keeps a token. "
+                    f"`{name}` must be at least {self.shortest_length}, so that each "
+                    "text keeps a token, and a whole number. "
                     f"Received: {name}={length!r}"
                 )
             arguments.check_at_most(arguments.MAX_TOKENS, **{name: length})

@@ -115,7 +115,7 @@ def test_a_preset_has_the_options(task, tokenizer, tmp_path):
         ("QuestionAnswerer", {"doc_stride": 0}, "doc_stride"),
         ("QuestionAnswerer", {"max_query_length": 0}, "max_query_length"),
         ("QuestionAnswerer", {"misaligned": "ignore"}, "misaligned"),
-        ("TokenClassifier", {"stride": 0}, "`stride` is .* from 1 to 510.* stride=0"),
+        ("TokenClassifier", {"stride": 0}, "`stride`, .* from 1 to 510.* stride=0"),
         ("TokenClassifier", {"stride": 7, "max_sequence_length": 8}, "from 1 to 6"),
     ],
 )

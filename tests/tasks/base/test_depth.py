@@ -68,7 +68,7 @@ def depth_warnings(call):
         warnings.simplefilter("always")
         result = call()
     texts = [str(warning.message) for warning in caught]
-    return result, [text for text in texts if "is to run" in text]
+    return result, [text for text in texts if "and will run" in text]
 
 
 def test_more_layers_warn(make_classifier, tmp_path):

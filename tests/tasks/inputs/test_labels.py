@@ -42,7 +42,7 @@ def test_each_class_has_a_weight(given, expected):
         ({0.5: 2.0}, ValueError, "has 0.5"),
         ({True: 2.0}, ValueError, "has True"),
         ({"c": 2.0}, ValueError, "has 'c'"),
-        ({(0, 1): 2.0}, ValueError, "is no class"),
+        ({(0, 1): 2.0}, ValueError, "is not a class"),
         ({0: np.nan}, ValueError, "finite.*Received: nan for the class 0"),
         ({"a": np.inf}, ValueError, "Received: inf for the class 'a'"),
         ({0: 1e39}, ValueError, r"finite.*Received: 1e\+39 for the class 0"),

@@ -210,7 +210,7 @@ class TestWidths:
             (lambda: small_embedder(toy_proto, dim=0), "from 1 to 32.*Received: 0"),
             (
                 lambda: small_embedder(toy_proto, dim=8, matryoshka_dims=(16,)),
-                "`matryoshka_dims` is a width from 1 to 8, .*16",
+                "`matryoshka_dims` must be a width from 1 to 8, .*16",
             ),
         ):
             with pytest.raises(ValueError, match=message):
@@ -221,7 +221,7 @@ class TestCosine:
     @pytest.mark.parametrize(
         ("x", "y", "message"),
         [
-            ((["a", "b"], ["c", "d"]), [0.5, 5.0], "Row 1 has the similarity 5.0, and"),
+            ((["a", "b"], ["c", "d"]), [0.5, 5.0], "Row 1 has the similarity 5.0, but"),
             ((["a", "b"], ["c", "d"]), [0.5, "x"], "Row 1 has the target 'x'"),
             (["a", "b"], [0.5, 0.5], "A similarity compares two texts"),
             ((["a", "b"], ["c", "d"]), None, "A loss needs targets"),

@@ -151,7 +151,7 @@ def test_one_question_with_its_answer(preprocessor):
     )
     assert packed["token_ids"].shape[0] == 3
     assert int(answer) == 1
-    with pytest.raises(ValueError, match=r"Row 0 has the answer 3 \(D\), and its"):
+    with pytest.raises(ValueError, match=r"Row 0 has the answer 3 \(D\), but its"):
         preprocessor((CONTEXT, "who?", CHOICES), "D")
 
 
