@@ -162,17 +162,32 @@ def sources_table() -> str:
     return _table(head, rows)
 
 
+def anchor_of(title: str) -> str:
+    """Return the anchor of a heading."""
+    return re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-")
+
+
+def speed_sections() -> dict[str, tuple[str, str]]:
+    """Return the page and the text of each section of the pages of speed."""
+    found = {}
+    for path in sorted((ROOT / "docs").glob("speed_*.md")):
+        for part in re.split(r"\n## ", path.read_text(encoding="utf-8"))[1:]:
+            found[anchor_of(part.splitlines()[0])] = (path.name, part)
+    return found
+
+
 def speed_table() -> str:
     """Return all ratios of the chart."""
     found = read("speed")
     names = found["peers"]
+    sections = speed_sections()
     rows = []
     for row in found["ratios"]:
         cells = [
             ratio_text(row["ratios"][peer]) if peer in row["ratios"] else ""
             for peer in names
         ]
-        link = f"[{row['group']}](speed_tables.md#{row['section']})"
+        link = f"[{row['group']}]({sections[row['section']][0]}#{row['section']})"
         rows.append([link, row["case"], *cells])
     return _table(["", "on", *names.values()], rows)
 

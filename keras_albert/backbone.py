@@ -301,7 +301,7 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
     def from_preset(
         cls, preset: str | os.PathLike[str], load_weights: bool = True, **kwargs: Any
     ) -> Self:
-        """Load as `PresetMixin`; a published size without weights needs no network.
+        """Load an encoder; without its weights, a published one needs no network.
 
         Example:
             >>> from keras_albert import AlbertBackbone
@@ -342,7 +342,7 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
         kind = mode or getattr(config, "mode", config)
         if kind in ("gptq", "awq"):
             raise ValueError(
-                f"{kind!r} calibrates one layer after the other, and here all layers "
+                f"{kind!r} calibrates one layer after another, but here all layers "
                 "share their weights. Quantize to 'int8', 'int4' or 'float8'."
             )
         for layer in keras_internals.all_layers(self):
@@ -480,7 +480,7 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
     def _encode(
         self, inputs: ModelInputs, training: bool | None, num_layers: int | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Return the last hidden state, and that of each text's first token."""
+        """Return the last hidden states: of all tokens, and of each text's first."""
         x, given = self._embed(inputs, training)
         return call_layer(
             self.encoder, x, return_cls=True, num_layers=num_layers, **given

@@ -112,7 +112,7 @@ class AlbertClassifierEstimator(ClassifierMixin, BaseEstimator):
                 raise ValueError(msg)
         if (kind := type_of_target(y)) not in ("binary", "multiclass"):
             raise ValueError(
-                f"`y` is one class for each text. Received: {kind} targets. For "
+                f"`y` must be one class for each text. Received: {kind} targets. For "
                 "scores, or several labels of a text, use `AlbertClassifier`."
             )
         classes, numbers = np.unique(column_or_1d(y, warn=True), return_inverse=True)

@@ -69,13 +69,13 @@ KINDS.update(
 )
 _COLUMNS = """
 --text-column NAME: the column of the text
---text-pair-column NAME: the column of the text-pair
+--text-pair-column NAME: the column of the second text
 --label-column NAME: the column of the label
 """.strip()
 _CARD = """
---language CODE: of the texts: en, say
---license ID: of the model, a hub's id: apache-2.0, say
---dataset ID: a hub's id of the data: stanfordnlp/sst2, say
+--language CODE: the language of the texts, such as en
+--license ID: the model's license by its id on the hub, such as apache-2.0
+--dataset ID: the data by its id on the hub, such as stanfordnlp/sst2
 """.strip()
 
 _PRECISION = """
@@ -192,7 +192,7 @@ file (path): the rows to predict for
 --return-depths (flag): write the depth of each text
 [data]
 --text-column NAME: the column of the text
---text-pair-column NAME: the column of the text-pair
+--text-pair-column NAME: the column of the second text
 """)
 
 _CHECK = read_options(f"""
@@ -283,7 +283,7 @@ preset: a fine-tuned model, or the directory of an exported SavedModel
 --name (= model): what clients call the model
 --host (= 127.0.0.1): the address to listen on
 --port (0..65535 = 8501): 0 takes a free one
-[what is taken of clients, at most]
+[limits for clients]
 --max-body-bytes N (count = 2_097_152): bytes of a request
 --max-rows N (count = 128): rows of a request
 --max-characters N (count = 100_000): characters of a text
@@ -334,7 +334,9 @@ def _check_compress(chosen: Mapping[str, Any]) -> None:
     texts, train, dev = (chosen[name] for name in ("texts", "train", "dev"))
     is_timed = chosen["hours"] or chosen["steps"]
     if not is_sized and chosen["student"] is None:
-        msg = f"Nothing becomes smaller: pass at least one of {names}, or --student."
+        msg = (
+            f"Nothing would become smaller: pass at least one of {names}, or --student."
+        )
         raise ValueError(msg)
     if is_sized and chosen["student"] is not None:
         raise ValueError(f"--student sets the sizes: leave out {names}.")
@@ -352,9 +354,9 @@ def _check_compress(chosen: Mapping[str, Any]) -> None:
 
 def _check_finetune(chosen: Mapping[str, Any]) -> None:
     if chosen["recipe"] is not None and chosen["preset"] is None:
-        raise ValueError("A recipe is for pretrained weights: pass --preset as well.")
+        raise ValueError("A recipe needs pretrained weights: pass --preset as well.")
     if chosen["lora"] is not None and chosen["preset"] is None:
-        raise ValueError("LoRA is for pretrained weights: pass --preset as well.")
+        raise ValueError("LoRA needs pretrained weights: pass --preset as well.")
     is_linear = chosen["method"] in ("linear", "contrastive")
     keeps_encoder = chosen["method"] == "linear" or chosen["lora"] is not None
     if chosen["difference"] and not keeps_encoder:
@@ -365,18 +367,21 @@ def _check_finetune(chosen: Mapping[str, Any]) -> None:
     is_classifier = chosen["task"] in ("classification", "regression")
     if is_linear and (chosen["preset"] is None or not is_classifier):
         raise ValueError(
-            "A linear head is solved for classification and regression, on the vectors "
-            "of a preset. Pass --preset, or leave out --method."
+            "A linear head, for classification and regression, uses the vectors of a "
+            "preset. Pass --preset, or leave out --method."
         )
     if chosen["method"] == "contrastive" and chosen["task"] == "regression":
         raise ValueError(
-            "Contrastive training is for texts with classes, and a regression has "
+            "Contrastive training needs texts with classes, but a regression has "
             "scores. Pass --method linear."
         )
     steps = ("recipe", "epochs", "learning_rate", "lora", "exits")
     if is_linear and (given := [name for name in steps if chosen[name]]):
         names = ", ".join(f"--{name.replace('_', '-')}" for name in given)
-        raise ValueError(f"A linear head is solved, without steps. Leave out {names}.")
+        raise ValueError(
+            "A linear head is solved directly, without training steps. Leave out "
+            f"{names}."
+        )
     if chosen["exits"] and not is_classifier:
         raise ValueError(
             f"A model for {chosen['task']} has no exits; those for classification and "
@@ -432,7 +437,7 @@ interrupted, the same command resumes it with the same result.
         "look for mistakes in labelled files",
         """Look for mistakes in labelled files before training on them.
 
-Errors, with which scores mean little: equal texts in both files, or with different
+Errors, which make scores meaningless: equal texts in both files, or with different
 labels; labels of --dev that FILE lacks; one class; empty texts. Notes: nearly equal
 texts, labels that a classifier of the other rows contradicts, small classes, texts that
 are cut, and characters or languages that the vocabulary lacks. The status is 1 if there
@@ -501,11 +506,11 @@ interrupted run can be resumed: the same command continues after the last comple
         "measure a model on a labelled file, and show where it errs",
         """Measure a model on a labelled file, and show where it errs.
 
-Prints the metrics of PRESET's task with 95% intervals (bootstrap over the rows), those
-of each class, of short and long texts and of each value of a column, and the rows with
-the largest errors. --output receives all of it as report.json, all rows by their errors
-as rows.jsonl, and plots of the confusion and of the calibration: how many answers of
-each probability are right.
+Prints the metrics of PRESET's task with 95% intervals (bootstrap over the rows), also
+for each class, for short and long texts and for each value of a column, and the rows
+with the largest errors. --output receives all of it as report.json, all rows by their
+errors as rows.jsonl, and plots of the confusion and of the calibration: how many
+answers of each probability are right.
 """,
         "keras-albert evaluate runs/mine/preset test.tsv --slice language "
         "--output errors",
@@ -517,7 +522,7 @@ each probability are right.
         "Use",
         "evaluate:run_calibrate",
         "make a classifier's probabilities honest",
-        """Make a classifier's probabilities honest, by texts it was not trained on.
+        """Make a classifier's probabilities honest, with texts that are new to it.
 
 Its logits are divided by a temperature, which becomes part of the weights. With
 --error-rate, answers also have a set of labels, in presets and exports.
@@ -536,10 +541,10 @@ Its logits are divided by a temperature, which becomes part of the weights. With
 PRESET is the result of `keras-albert finetune classification --exits` or `regression
 --exits`, and FILE a validation file of the same task. The table has a row for each
 number of layers, patience and threshold: the accuracy (of a regression, the root of the
-squared error), the mean number of layers, the time, and how many texts leave after
-each layer. The settings take turns, and the time is the median of the rounds, also in
-per cent of the time of all layers. It depends on the machine, the backend and the batch
-size. OUTPUT receives exits.json and exits.png, for which matplotlib is required.
+squared error), the mean number of layers, the time, and how many texts leave after each
+layer. The settings take turns, and the time is the median of the rounds, also as a
+percentage of the time of all layers. It depends on the machine, the backend and the
+batch size. OUTPUT receives exits.json and exits.png, for which matplotlib is required.
 """,
         "keras-albert exits runs/mine/preset dev.tsv --patience 1 2 --threshold 0.9",
         _EXITS,
@@ -574,8 +579,8 @@ size. OUTPUT receives exits.json and exits.png, for which matplotlib is required
   /v1/embeddings               OpenAI's JSON, for models that embed texts
   /metrics                     for Prometheus
 
-Requests that wait are computed in batches. Ctrl-C and SIGTERM end the server once it
-has answered those that it has started. Requires
+Requests that wait are computed in batches. After Ctrl-C or SIGTERM, the server answers
+the requests that it is computing, and ends. Requires
 `pip install "keras-albert[serve,tensorflow]"`.
 """,
         "keras-albert serve albert_small_en_uncased_sst2 --port 8501",
@@ -617,8 +622,8 @@ written.
 
 PRESET is a preset or a checkpoint of another library. All of its files are pushed in
 one commit, except hidden ones. Its README.md becomes the model's page, with the handle
-in the code; without one, --license writes a short card, which replaces none on the hub.
-Log in before, with `hf auth login` or the variable HF_TOKEN.
+in the code; without one, --license writes a short card, which never replaces one on the
+hub. Log in first, with `hf auth login` or the variable HF_TOKEN.
 """,
         "keras-albert push runs/mine/preset hf://user/model --private",
         _PUSH,

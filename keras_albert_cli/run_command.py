@@ -60,7 +60,7 @@ def run_command(arguments: Sequence[str] | None = None) -> int:
             # It grows row by row.
             address = f"{match[1]}://{output[match.end() :]}"
             raise ValueError(
-                f"`--output`: {address} is not a path of this machine. Pass a local or "
+                f"`--output`: {address} is not a path on this machine. Pass a local or "
                 "mounted path, and copy the files with the tool of the storage."
             )
         if asked.check is not None:
@@ -110,7 +110,7 @@ def _check_new(name: str, chosen: Mapping[str, Any]) -> None:
     # A SavedModel is a new version in its directory.
     if not (name == "path" and os.path.isdir(path)):
         remedy = "pass --overwrite" if "overwrite" in chosen else "remove it"
-        msg = f"{path} is there already. Name another output, or {remedy}."
+        msg = f"{path} already exists. Choose another output, or {remedy}."
         raise FileExistsError(msg)
 
 

@@ -115,7 +115,7 @@ class AnswerFile:
 
     def _check_new(self) -> None:
         if self.path.exists():
-            msg = f"{self.path} is there already. Name another output, or remove it."
+            msg = f"{self.path} already exists. Choose another output, or remove it."
             raise FileExistsError(msg)
 
     def _holds_something(self) -> bool:
@@ -156,7 +156,7 @@ def open_settings(file: Path, settings: Settings) -> bool:
     if changed:
         was = ", ".join(f"{name} was {before.get(name)!r}" for name in changed)
         raise ValueError(
-            f"{file} belongs to a run with other settings: {was}. Repeat them to "
-            "resume it, remove it, or choose another output."
+            f"{file} belongs to a run with different settings: {was}. Use these to "
+            "resume the run, remove the file, or choose another output."
         )
     return True

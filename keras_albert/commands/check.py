@@ -148,7 +148,7 @@ def labels(files: Sequence[Dataset]) -> Iterator[Finding]:
         return
     if len(counts[0]) == 1 and isinstance(files[0].y[0], str):
         (name,) = counts[0]
-        what = "1 class, so that there is nothing to learn"
+        what = "1 class, so there is nothing to learn"
         yield Finding("one class", what, [f"{files[0].where(name)}: {name!r}"], True)
     for data, found in zip(files[1:], counts[1:], strict=True):
         missing = sorted(set(found) - set(counts[0]))
@@ -178,11 +178,11 @@ def tokens(files: Sequence[Dataset], embedder: Any) -> Iterator[Finding]:
                 unknown.append((lacks / len(ids), (data, number)))
             if len(ids) + 2 > length:
                 cut.append((data, number))
-    what = f"texts have more than {length} tokens, and are cut"
+    what = f"texts have more than {length} tokens and are cut"
     yield from _found("cut", what, _shown(cut))
     split.sort(key=lambda each: -each[0])
     what = (
-        f"texts have {_MANY_TOKENS} or more tokens a word: the vocabulary may lack "
+        f"texts have {_MANY_TOKENS} or more tokens per word: the vocabulary may lack "
         "their language"
     )
     shown = [f"{ratio:.1f}: {_one(*place)}" for ratio, place in split]
@@ -208,7 +208,7 @@ def doubtful_labels(data: Dataset, vectors: Vectors) -> Iterator[Finding]:
         + _one(data, int(kept[n]))
         for n in rows
     ]
-    what = "labels contradict what the other rows teach"
+    what = "labels contradict what a classifier learns from the other rows"
     yield from _found("doubtful labels", what, shown)
 
 

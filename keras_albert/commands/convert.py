@@ -97,7 +97,7 @@ def run_push(arguments: argparse.Namespace) -> None:
     base = base_of(checkpoint.files)
     if base is not None and arguments.to is None and not is_public(base):
         raise ValueError(
-            f"{directory} contains only the difference from {base}, a directory of "
+            f"{directory} contains only the difference from {base}, a directory on "
             "this machine. Push that one first and save with its handle as `base`, or "
             "load the model and save it without `base`."
         )

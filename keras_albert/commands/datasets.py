@@ -110,7 +110,7 @@ def check_files(train: Dataset, dev: Dataset) -> None:
     """Check that the files fit each other."""
     if (train.x, train.y) == (dev.x, dev.y):
         raise ValueError(
-            "`train` and `dev` hold the same examples, so that the scores would say "
+            "`train` and `dev` contain the same examples, so the scores would say "
             "nothing about new texts. Move some examples of `train` to another file, "
             "and pass it as `dev`."
         )

@@ -58,8 +58,8 @@ def run_evaluate(arguments: argparse.Namespace) -> None:
     groups = _groups(data, arguments.slice)
     if arguments.explain and not is_explained(task):
         raise ValueError(
-            "`explain=True` is for classifiers of one class and regressions, and this "
-            f"is an {type(task).__name__}. Leave it out."
+            "`explain=True` works for single-label classifiers and regressions. "
+            f"Received: an {type(task).__name__}. Leave it out."
         )
     console = plain_console()
     console.print(data.description, highlight=False)
@@ -170,8 +170,8 @@ def _by_value(data: Dataset, column: str) -> dict[str, Rows]:
     names, counts = np.unique(values, return_counts=True)
     if len(names) > _MAX_GROUPS:
         raise ValueError(
-            f"The column {column!r} has {len(names):,} values, and at most "
-            f"{_MAX_GROUPS} are shown. Name a column of groups."
+            f"The column {column!r} has {len(names):,} different values, but at most "
+            f"{_MAX_GROUPS} can be shown. Choose a column with fewer."
         )
     order = np.argsort(-counts, kind="stable")
     return {str(names[n]): np.flatnonzero(values == names[n]) for n in order}
@@ -284,8 +284,9 @@ def run_calibrate(arguments: argparse.Namespace) -> None:
     task = load_task(arguments.preset)
     if not isinstance(task, AlbertClassifier):
         raise ValueError(
-            f"{arguments.preset} is an {type(task).__name__}, and classifiers are "
-            "calibrated. Pass one that `keras-albert finetune classification` wrote."
+            f"Only classifiers can be calibrated. Received: {arguments.preset}, an "
+            f"{type(task).__name__}. Pass a model that `keras-albert finetune "
+            "classification` wrote."
         )
     data = known_task(task).read(arguments.file, arguments)
     console = plain_console()

@@ -111,7 +111,7 @@ class FileRows:
             for row in reader:
                 if len(row) != len(header):
                     raise ValueError(
-                        f"{self.path}, line {self.line} has {len(row)} fields, and the "
+                        f"{self.path}, line {self.line} has {len(row)} fields, but the "
                         f"header has {len(header)}: {', '.join(header)}. Correct or "
                         "drop the row."
                     )
@@ -216,8 +216,8 @@ class Table:
             found = [name for name in self.columns if name.strip().lower() == alias]
             if len(found) > 1:
                 raise ValueError(
-                    f"{self.path} has {' and '.join(map(repr, found))}, each of which "
-                    f"may be the {role}. {_remedy(role)}"
+                    f"{self.path} has {' and '.join(map(repr, found))}, and each could "
+                    f"be the {role}. {_remedy(role)}"
                 )
             if found:
                 return found[0]
@@ -228,7 +228,7 @@ class Table:
         name = self.find(role, asked)
         if name is None:
             raise ValueError(
-                f"{self.path} has no column that is known as a {role}. It has: "
+                f"{self.path} has no column with a usual name for a {role}. It has: "
                 f"{', '.join(self.columns)}. {_remedy(role)}"
             )
         return name
@@ -241,9 +241,8 @@ class Table:
                 values.append(convert(value))
             except (TypeError, ValueError):
                 raise ValueError(
-                    f"{self.where(row)}: the column {name!r} contains "
-                    f"{value!r:.80}, and {kind} is needed in every row. Correct or "
-                    "drop the row."
+                    f"{self.where(row)}: the column {name!r} contains {value!r:.80}, "
+                    f"but every row needs {kind}. Correct or drop the row."
                 ) from None
         return values
 
@@ -269,8 +268,8 @@ class Table:
         count = max((n for n, text in enumerate(row, 1) if text), default=0)
         if not all(row[:count]):
             raise ValueError(
-                f"{self.where(number)} has no choice {row.index('')}, and has one "
-                "after it. Move the choices up, or fill it in."
+                f"{self.where(number)} has no choice {row.index('')}, but a later one. "
+                "Move the choices up, or fill in the missing one."
             )
         return row[:count]
 

@@ -50,7 +50,7 @@ def check_labels(task: AlbertTask, data: Dataset) -> None:
         for name in [row] if isinstance(row, str) else row:
             if name not in task.class_names:
                 raise ValueError(
-                    f"{data.where(name)} has the label {name!r}, and the model knows "
+                    f"{data.where(name)} has the label {name!r}, but the model knows "
                     f"{', '.join(map(repr, task.class_names))}. Correct or drop it."
                 )
 

@@ -101,7 +101,7 @@ def task_predictor(task: AlbertTask, batch_size: int, **exits: Any) -> Predictor
     """Return the predictor of a task, which calls its method with readable answers."""
     if task.preprocessor is None:
         raise ValueError(
-            "The model has no preprocessor, and texts are to be read. Save it with one."
+            "The model has no preprocessor, so it cannot read texts. Save it with one."
         )
     known = known_task(task)
     call = known.predict
@@ -121,7 +121,7 @@ def task_predictor(task: AlbertTask, batch_size: int, **exits: Any) -> Predictor
 _NAMES = ("context", "question", "text", "text_pair", "choices")
 _FIXED = (
     "{} is an export, whose depth is fixed. Predict with the preset instead, or leave "
-    "out the options of depth."
+    "out the options for depth."
 )
 
 
@@ -201,8 +201,9 @@ def _open_onnx(
     numbers = _read_numbers(path, process.numbers, exits)
     if kind == "transformers":
         raise ValueError(
-            f"{path} takes ids by transformers' names, and is for other programs. "
-            "Ask the preset itself, or export it with `--format onnx`."
+            f"{path} takes ids under transformers' names and is meant for other "
+            "programs. Predict with the preset itself, or export it with `--format "
+            "onnx`."
         )
     if kind == "text":
         return (process.columns,), lambda x: process.run(_padded(x) | numbers)
@@ -243,15 +244,15 @@ def _run_on_texts(
     """Return how a model of ids is run on texts, with the preprocessor of a preset."""
     if preset is None:
         raise ValueError(
-            f"{path} takes ids, and has no vocabulary. Name the preset that it was "
-            "exported from with --preset."
+            f"{path} takes ids and contains no vocabulary. Pass the preset that it was "
+            "exported from as --preset."
         )
     inputs = TASKS[task].id_inputs if task in TASKS else ()
     if not inputs:
         raise ValueError(
-            f"The ids that a {task or 'model of another program'} takes are not made "
-            "here. Ask the preset itself, its SavedModel, or what `keras-albert export "
-            "--format onnx --inputs text` wrote."
+            f"`predict` cannot prepare ids for a {task or 'model of another program'}. "
+            "Predict with the preset itself, its SavedModel, or a file that "
+            "`keras-albert export --format onnx --inputs text` wrote."
         )
     length = {} if sequence_length is None else {"sequence_length": sequence_length}
     preprocessor_cls = getattr(tasks, task).preprocessor_cls
@@ -292,7 +293,7 @@ def _open_saved_model(path: Path, signature: str | None, exits: dict[str, Any]) 
     if not names:
         known = ", ".join(sorted(model.signatures))
         what = "".join(f" and takes --{name}" for name in numbers)
-        msg = f"{path} has no such signature that reads texts{what}. It has: {known}."
+        msg = f"{path} has no signature that reads texts{what}. It has: {known}."
         raise ValueError(msg)
 
     def run(columns: Columns) -> dict[str, Any]:

@@ -161,8 +161,8 @@ def model_card(
     about = describe_size(task)
     if settings["exits"]:
         about += (
-            " Each layer has a head, so that texts can leave early; `keras-albert "
-            "exits` compares the rules."
+            " Each layer has a head, so texts can leave early; `keras-albert exits` "
+            "compares the rules."
         )
     if settings["difference"]:
         about += f"\n\n{needs_base(str(settings['preset']))}"
@@ -170,7 +170,7 @@ def model_card(
         (key.replace("_", " "), f"{value:.4f}") for key, value in report.scores.items()
     ]
     pictures = [f"![{path.stem.replace('_', ' ')}]({path.name})" for path in plots]
-    chosen = ", of which the best epoch was chosen, so that new texts may fare worse:"
+    chosen = ", on which the best epoch was chosen, so expect less on new texts:"
     if settings["method"] in SOLVED:
         chosen = ", which had no part in the training:"
     quality = [

@@ -76,8 +76,8 @@ def fill_masks(task: AlbertTask, columns: Columns, batch_size: int) -> list[Answ
     mask = task.preprocessor.tokenizer.mask_token
     if not any(mask in text for texts in columns.values() for text in texts):
         raise ValueError(
-            f"No text has a {mask}, and the model fills masks. For labels, train a "
-            "head on it first: `keras-albert finetune classification --preset ...`."
+            f"No text has a {mask} for the model to fill. To predict labels, train a "
+            "head first: `keras-albert finetune classification --preset ...`."
         )
     answers = task.fill_mask(_texts(columns), batch_size=batch_size)
     return [{"masks": row} for row in answers]

@@ -27,8 +27,8 @@ def read_tokenizer(vocabulary: Any) -> AlbertTokenizer:
     tokenizer = getattr(vocabulary, "tokenizer", vocabulary)
     if not isinstance(tokenizer, AlbertTokenizer):
         raise TypeError(
-            "`vocabulary` is an `AlbertTokenizer`, a preprocessor with one, or the "
-            "path of a vocabulary or a preset. Received a vocabulary of type "
+            "`vocabulary` must be an `AlbertTokenizer`, a preprocessor with one, or "
+            "the path of a vocabulary or a preset. Received a vocabulary of type "
             f"{type(vocabulary).__name__}."
         )
     tokenizer.vocabulary_size()  # which raises without a vocabulary
@@ -40,9 +40,9 @@ def own_vocabulary(model: Any) -> Vocabulary:
     tokenizer = getattr(getattr(model, "preprocessor", None), "tokenizer", None)
     if tokenizer is None:
         raise ValueError(
-            "Another `vocabulary` starts from the model's own, which is in the "
-            f"preprocessor of a task, and this {type(model).__name__} has none. Pass a "
-            "task, such as a masked language model, with its preprocessor."
+            "To change the `vocabulary`, `compress` reads the model's own from its "
+            f"preprocessor. Received: an {type(model).__name__} without one. Pass a "
+            "task with its preprocessor, such as a masked language model."
         )
     return tokenizer.vocabulary
 

@@ -148,7 +148,7 @@ def distill(
     _check_numbers(hours, steps, max_length, learning_rate, **sizes)
     reads_texts = isinstance(student, (tasks.AlbertTextEmbedder, tasks.AlbertMaskedLM))
     if reads_texts and hours is None and steps is None:
-        raise ValueError("Pass `hours`, or `steps`: passages have no last epoch.")
+        raise ValueError("Pass `hours` or `steps`: passages are drawn without end.")
     if reads_texts:
         lesson = _lesson_of_texts(
             *(student, teacher, x, y, validation_data),
@@ -240,13 +240,14 @@ def check_models(student: Any, teacher: Any) -> None:
         model.require_preprocessor("distill")
     if not isinstance(student, type(teacher)):
         raise ValueError(
-            "Student and teacher are of the same class. Received: "
+            "Student and teacher must be of the same class. Received: "
             f"student={type(student).__name__}, teacher={type(teacher).__name__}"
         )
     if isinstance(student, tasks.AlbertPretrainer) or getattr(student, "exits", False):
         raise ValueError(
-            "A pretrainer and a classifier with exits cannot be distilled: load it as "
-            "`AlbertMaskedLM`, or use `without_exits()`."
+            "Pretrainers and classifiers with exits cannot be distilled. Load the "
+            "pretrainer as `AlbertMaskedLM`, or call `without_exits()` of the "
+            "classifier."
         )
     if student is teacher or student.backbone is teacher.backbone:
         raise ValueError(
@@ -255,7 +256,7 @@ def check_models(student: Any, teacher: Any) -> None:
     widths = [model.backbone.hidden_dim for model in (student, teacher)]
     if widths[0] != widths[1]:
         raise ValueError(
-            "Student and teacher have layers of the same width. Received: "
+            "Student and teacher must have layers of the same width. Received: "
             f"hidden_dim={widths[0]} and hidden_dim={widths[1]}. Make the student with "
             "`compress`."
         )
@@ -302,7 +303,7 @@ def _lesson_of_texts(
     longest = min(model.backbone.max_sequence_length for model in (student, teacher))
     if max_length > longest:
         raise ValueError(
-            f"`max_length` is at most {longest}, the longest row of the models. "
+            f"`max_length` must be at most {longest}, the longest row of the models. "
             f"Received: max_length={max_length}"
         )
     tokenizers = [student.preprocessor.tokenizer, teacher.preprocessor.tokenizer]
@@ -396,7 +397,7 @@ def _lesson_of_examples(
     how["mode"] = "prediction" if y is None else "training"
     batches = make_batches(student, RawData(x, y), shuffle=True, **how)
     if not isinstance(batches, LengthBatches):
-        msg = "Pass lists of examples, which are read several times, and no data set."
+        msg = "Pass lists instead of a data set: examples are read several times."
         raise ValueError(msg)
     # A thread reads ahead, possibly into the next epoch.
     of_epoch = lru_cache(maxsize=2)(batches.of_epoch)

@@ -114,7 +114,7 @@ class TextSpans:
             text = str(self.texts[int(generator.integers(len(self.texts)))]).strip()
             if text:
                 return text
-        raise ValueError("All texts are empty. Pass some that can be read.")
+        raise ValueError("All texts are empty. Pass at least one with words.")
 
 
 @dataclass(frozen=True)

@@ -189,7 +189,7 @@ def _verify(
             # Also true for NaN.
             if not difference <= _TOLERANCE * scale:
                 raise ValueError(
-                    f"{reader} computes another `{name}` from the new files: the "
+                    f"{reader} computes a different `{name}` from the new files: the "
                     f"largest difference is {difference:.2e}. Nothing was written. "
                     "Please report this with the config of the checkpoint."
                 )

@@ -57,7 +57,7 @@ class SentenceTransformersCheckpoint(checkpoint.Checkpoint):
                 kind = module["type"].rpartition(".")[2]
                 modules.append((kind, self.directory / folder))
             if not modules or modules[0][0] != "Transformer":
-                raise ValueError("its first module is no Transformer")
+                raise ValueError("its first module is not a Transformer")
         return modules
 
     @cached_property
@@ -175,8 +175,8 @@ class SentenceTransformersFormat(checkpoint.CheckpointFormat):
     def write(self, model: Any, directory: Path, vocabulary: bytes | None) -> None:
         if "AlbertTextEmbedder" not in [cls.__name__ for cls in type(model).__mro__]:
             raise ValueError(
-                "sentence-transformers has models of one vector a text. Received: "
-                f"{type(model).__name__}. Export an AlbertTextEmbedder."
+                "A model of sentence-transformers returns one vector per text. "
+                f"Received: {type(model).__name__}. Export an AlbertTextEmbedder."
             )
         transformers.TRANSFORMERS.for_model(model).write(model, directory, vocabulary)
         write_modules(model, directory)

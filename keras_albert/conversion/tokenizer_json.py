@@ -104,7 +104,7 @@ def charsmap_of_steps(steps: list[Step]) -> bytes:
         return b""
     if len(steps) > MAX_STEPS:
         raise ValueError(
-            f"it has {len(steps):,} normalizer steps, and {MAX_STEPS} at most are read"
+            f"it has {len(steps):,} normalizer steps, more than {MAX_STEPS}"
         )
     if [step["type"] for step in steps] == ["Precompiled"]:
         return _decode_charsmap(steps[0])
@@ -158,7 +158,7 @@ def _function(step: Step) -> Callable[[str], str]:
         content, pattern = step["content"], step["pattern"]
         if len(content) > MAX_CONTENT:
             raise ValueError(
-                f"a step writes {len(content):,} characters, not {MAX_CONTENT} at most"
+                f"a step writes {len(content):,} characters, more than {MAX_CONTENT}"
             )
         if string := pattern.get("String"):
             return lambda text: text.replace(string, content)
@@ -363,8 +363,8 @@ def _check_kind(model: Any) -> None:
     if found:
         raise ValueError(
             f"This SentencePiece vocabulary has {', '.join(found)}, and with a "
-            f"{TOKENIZER_FILE} texts would get other ids. Export a SavedModel, or with "
-            'format="onnx", inputs="text".'
+            f"{TOKENIZER_FILE} texts would get different ids. Export a SavedModel, or "
+            'with format="onnx", inputs="text".'
         )
 
 

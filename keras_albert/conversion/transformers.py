@@ -385,7 +385,7 @@ def refuse_other_models(files: Files) -> None:
     model_type = find_model_type(files)
     if model_type is None or model_type in READ:
         return
-    reason = _UNLIKE.get(model_type, "it is of another architecture")
+    reason = _UNLIKE.get(model_type, "it has a different architecture")
     raise ValueError(
         f"{files.directory} contains a model of type {model_type!r}, which this "
         f"package does not read: {reason}. Choose a checkpoint of one of: "

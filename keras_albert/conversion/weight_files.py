@@ -173,8 +173,8 @@ def _read_torch(path: Path) -> Tensors:
     """Read a pickle with PyTorch, which loads nothing but tensors from it."""
     if importlib.util.find_spec("torch") is None:
         raise ImportError(
-            f"PyTorch reads {path}, and it cannot be imported. Install it: pip install "
-            '"torch>=2.6"; or convert the file where it is installed: '
+            f"Reading {path} needs PyTorch, which cannot be imported. Install it: pip "
+            'install "torch>=2.6"; or convert the file where it is installed: '
             "`save_pretrained` of transformers writes `model.safetensors`."
         )
     import torch  # noqa: PLC0415  (an optional package)

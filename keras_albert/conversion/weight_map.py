@@ -491,8 +491,8 @@ class WeightMapFormat(CheckpointFormat):
         if uses_pooler and pooler_input != "cls":
             raise ValueError(
                 f"The pooler of {self.name}'s ALBERT reads the vector of `[CLS]`. "
-                f"Received a model with pooler_input={pooler_input!r}, as in its "
-                "preset, or since its head was solved by `fit`. Load the preset with "
+                f"Received a model with pooler_input={pooler_input!r}, from its "
+                "preset, or because `fit` solved its head. Load the preset with "
                 '`pooler_input="cls"`, fine-tune, and export that model. '
                 '`export(path, format="transformers_onnx")` takes this one.'
             )
@@ -535,8 +535,8 @@ class WeightMapFormat(CheckpointFormat):
                 if not np.array_equal(tensors.pop(name), identity):
                     raise ValueError(
                         f"{self.name} does not project embeddings that are as wide as "
-                        f"the encoder ({widths[0]}), and this model does, with weights "
-                        "that are not the identity. Choose another format."
+                        f"the encoder ({widths[0]}), but this model does, and its "
+                        "weights are not the identity. Choose another format."
                     )
         return {
             name: np.ascontiguousarray(tensor, "float32")

@@ -85,7 +85,10 @@ def difference_from(
 ) -> Difference:
     """Return what differs between a model's backbone and a preset, its base."""
     if not isinstance(model, keras.Model):
-        raise ValueError(f"Only a model has a base, and not an {type(model).__name__}.")
+        raise ValueError(
+            f"Only models can be saved with a base. Received: {type(model).__name__}. "
+            "Leave out `base`."
+        )
     backbone: Any = getattr(model, "backbone", model)
     for layer in all_layers(backbone):
         if layer.quantization_mode:
@@ -96,7 +99,7 @@ def difference_from(
     name = os.fspath(base)
     if is_remote(target) and not is_public(name):
         raise ValueError(
-            f"The base {name} is a directory of this machine, and has no path from "
+            f"The base {name} is a directory on this machine and has no path from "
             f"{address_of(target)}. Pass a built-in name or a handle as `base`."
         )
     opened = open_whole(name)
@@ -249,9 +252,9 @@ def _arrays(
             continue
         if _LARGE.match(path):
             raise ValueError(
-                f"{path} differs from {base}, and is too large for a difference. Call "
-                "`backbone.enable_lora(rank)` before training, on a model loaded from "
-                "the base, or save without `base`."
+                f"{path} differs from {base} and is too large to be stored as a "
+                "difference. Call `backbone.enable_lora(rank)` before training, on a "
+                "model loaded from the base, or save without `base`."
             )
         arrays[path] = _small(change)
     for layer in all_layers(backbone):

@@ -39,7 +39,7 @@ class CheckpointExports:
         tokenizer: Any = None,
         model_type: str | None = None,
     ) -> Path:
-        """Write files for `from_pretrained(directory)` of a class of transformers.
+        """Write a checkpoint that transformers loads with `from_pretrained`.
 
         `config.json`, `model.safetensors`, and the files of the vocabulary.
 

@@ -136,8 +136,8 @@ def _check_no_run(directory: Path) -> None:
         raise ValueError(msg)
     if (directory / "training" / "last.safetensors").is_file():
         raise ValueError(
-            f"{directory} is the output of a run that has not ended. Repeat the "
-            f"command, and pass {directory / 'preset'} then."
+            f"{directory} is the output of an unfinished run. Repeat the command to "
+            f"finish it, then pass {directory / 'preset'}."
         )
 
 

@@ -157,9 +157,9 @@ class Preset(Checkpoint):
         is_task = isinstance(saved, type) and issubclass(saved, keras_hub.models.Task)
         if not (is_task and is_own_name(name)):
             raise ValueError(
-                f"{self.directory / TASK_FILE} describes a {name!r}, which is no "
-                "ALBERT task that is known here. Import the module that defines it, or "
-                "copy the preset again."
+                f"{self.directory / TASK_FILE} describes a {name!r}, which is not a "
+                "known ALBERT task. Import the module that defines it, or copy the "
+                "preset again."
             )
         return saved
 
@@ -181,17 +181,16 @@ class Preset(Checkpoint):
         if not issubclass(_class(self.config(CONFIG_FILE)), cls):
             name = self.config(CONFIG_FILE)["registered_name"]
             raise ValueError(
-                f"{self.directory / CONFIG_FILE} describes a {name!r}, which is no "
-                f"{cls.__name__} that is known here. Import the module that defines "
-                "it, or call `from_preset` of its class."
+                f"{self.directory / CONFIG_FILE} describes a {name!r}, which is not a "
+                f"known {cls.__name__}. Import the module that defines it, or call "
+                "`from_preset` of its class."
             )
         stored, given = config["num_layers"], kwargs.get("num_layers")
         if config.get("adapter_rank") and given not in (None, stored):
             raise ValueError(
-                f"The model in {self} has adapters for {stored} layers, and is "
-                f"loaded with all of them. Received: num_layers={given!r}. Run "
-                "fewer with `num_layers` of a call, or with `with_num_layers` of a "
-                "task."
+                f"The model in {self} has adapters for {stored} layers and must be "
+                f"loaded with all of them. Received: num_layers={given!r}. Run fewer "
+                "with `num_layers` of a call, or with `with_num_layers` of a task."
             )
         warn_of_depth(given, stored)
         if kwargs.get("dtype") is None:

@@ -30,7 +30,7 @@ _NOT_BUILT = ("could not be deserialized properly", "Error when deserializing cl
 
 
 class PresetMixin:
-    """Extensions of KerasHub's preset methods, before whose class it must stand."""
+    """KerasHub's preset methods, extended; a base before KerasHub's class."""
 
     # As in KerasHub, `cls.presets` lists the built-in names.
     presets: ClassVar[dict[str, Any]] = {
@@ -149,9 +149,10 @@ def _check_registered(saved: Any) -> None:
     name = keras.saving.get_registered_name(type(saved))
     if keras.saving.get_registered_object(name) is None:
         raise ValueError(
-            f"The class {type(saved).__name__} is not registered, so that its preset "
-            "could not be loaded. Put @keras.saving.register_keras_serializable("
-            "package='NAME') above its definition."
+            f"The class {type(saved).__name__} is not registered, so its preset could "
+            "not be loaded. Put "
+            "@keras.saving.register_keras_serializable(package='NAME') above its "
+            "definition."
         )
     for part in ("backbone", "preprocessor", "tokenizer"):
         if getattr(saved, part, None) is not None:

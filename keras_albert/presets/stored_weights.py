@@ -145,7 +145,7 @@ def named_arrays(path: Path) -> dict[str, StoredArray]:
             raise ValueError("its arrays need more bytes than it has")
         places.sort()
         if any(end > first for (_, end), (first, _) in pairwise(places)):
-            raise ValueError("two of its arrays are in one place")
+            raise ValueError("two of its arrays overlap")
     return arrays
 
 

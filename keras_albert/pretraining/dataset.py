@@ -49,8 +49,8 @@ class PretrainingBatches:
     optimizer step, is the mean over its masked tokens, or pairs. For a part of a batch
     it is the mean over the part, and `x` also contains `masked_tokens` `(rows,)`, the
     number of masked tokens of the part in the step: the training step of a task weighs
-    the parts by it. Without `shuffle`, weights are 1 and 0: divide the sum by that of
-    the weights.
+    the parts by it. Without `shuffle`, weights are 1 and 0: divide the sum by the
+    sum of the weights.
 
     Args:
         data: `PretrainingData`.
@@ -107,7 +107,7 @@ class PretrainingBatches:
         return self.data.masking.rates.slots(self.sequence_length)
 
     def batch(self, step: int, shard: int = 0, num_shards: int = 1) -> Batch:
-        """Return a batch, or the part of a process.
+        """Return a batch, or one process's part of it.
 
         Args:
             step: int. The number of the batch.

@@ -134,7 +134,7 @@ def build_optimizer(config: PretrainingConfig) -> keras.optimizers.Optimizer:
 
 
 def load_starting_weights(task: AlbertTask, preset: str) -> None:
-    """Set the weights of a task to those of a preset."""
+    """Copy a preset's weights into a task."""
     # If the task has more positions, the preset's are repeated: what they encode about
     # neighbours applies there, too. Source: [Beltagy et al.,
     # 2020](https://arxiv.org/abs/2004.05150), section 5.
@@ -158,8 +158,8 @@ def load_starting_weights(task: AlbertTask, preset: str) -> None:
     ]
     if differ:
         raise ValueError(
-            f"The weights of {preset} have other shapes: {'; '.join(differ)}. Leave "
-            "out the settings of the backbone that change them."
+            f"The weights of {preset} have different shapes: {'; '.join(differ)}. "
+            "Leave out the settings of the backbone that change them."
         )
     for new, old in pairs:
         new.assign(old)

@@ -81,7 +81,7 @@ def write_model(
     """Write a LiteRT model with files, for MediaPipe if `bundle` has its options."""
     if quantize not in (None, "dynamic_int8", "fp16"):
         raise ValueError(
-            "`quantize` is None, 'dynamic_int8' or 'fp16'. Received: "
+            "`quantize` must be None, 'dynamic_int8' or 'fp16'. Received: "
             f"quantize={quantize!r}"
         )
     if sequence_length is not None:

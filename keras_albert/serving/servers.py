@@ -56,7 +56,9 @@ def export_server(
     """
     if server not in _SERVERS:
         known = ", ".join(map(repr, _SERVERS))
-        raise ValueError(f"`server` is one of {known}. Received: server={server!r}")
+        raise ValueError(
+            f"`server` must be one of {known}. Received: server={server!r}"
+        )
     name, package = _SERVERS[server]
     with atomic_directory(path) as folder:
         model = folder / "model.onnx"

@@ -131,8 +131,9 @@ def verify(
     largest = float(np.max([0.0, *differences]))
     if not largest <= _TOLERANCE:
         raise ValueError(
-            f"{version} returns other results than when it was written: they differ by "
-            f"{largest:.3g}. Its files do not belong together; copy or export it again."
+            f"{version} returns different results than when it was written: they "
+            f"differ by {largest:.3g}. Its files do not belong together; copy or "
+            "export it again."
         )
     signatures = read_signatures(read["signatures"])
     # Short requests precede long ones.

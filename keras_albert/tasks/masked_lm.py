@@ -460,8 +460,8 @@ def target_ids(tokenizer: Any, targets: str | Sequence[str] | None) -> IntArray:
 def _target_id(tokenizer: Any, target: Any) -> np.int32:
     if not isinstance(target, str):
         raise ValueError(
-            f"`targets` are words, and one is {target!r} ({type(target).__name__}). "
-            "Pass strings."
+            f"`targets` must be words, but one is {target!r} "
+            f"({type(target).__name__}). Pass strings."
         )
     # A word of a text takes precedence over a piece within a word.
     (ids,) = tokenizer.tokenize_rows([target]).to_lists()
@@ -472,7 +472,7 @@ def _target_id(tokenizer: Any, target: Any) -> np.int32:
         return np.int32(token)
     pieces = " ".join(tokenizer.id_to_token(i) for i in ids)
     raise ValueError(
-        f"The target {target!r} is no token of the vocabulary, which writes it "
-        f"{pieces!r}. A [MASK] stands for one token: name another word, or one of "
+        f"The target {target!r} is not in the vocabulary, which splits it into "
+        f"{pieces!r}. A [MASK] stands for one token: pass another word, or one of "
         "these pieces."
     )

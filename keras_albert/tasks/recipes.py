@@ -46,7 +46,7 @@ class Recipe:
     starts_from: str | None = None
 
     def epochs(self, num_examples: int) -> int:
-        """Return the number of epochs with about as many steps, at least 1.
+        """Return how many epochs make about the steps of the recipe, at least 1.
 
         Args:
             num_examples: int. Examples to train on.
@@ -170,6 +170,8 @@ def recipe(name: str, version: Literal["v1", "v2"] = "v2") -> Recipe:
         msg = f"There is no recipe {name!r}. Choose one of: {', '.join(RECIPE_NAMES)}."
         raise ValueError(msg)
     if version not in ("v1", "v2"):
-        raise ValueError(f"`version` is 'v1' or 'v2'. Received: version={version!r}")
+        raise ValueError(
+            f"`version` must be 'v1' or 'v2'. Received: version={version!r}"
+        )
     overrides = _V2_OVERRIDES.get(found.name, {}) if version == "v2" else {}
     return replace(found, **overrides)  # type: ignore[arg-type]

@@ -220,8 +220,8 @@ def check_export_options(
     named = format_of_path(path)
     if named != _DEFAULT and name not in _formats_of_path(path):
         raise ValueError(
-            f"{path} is named as a file of the format {named!r}, and would be written "
-            f"as {name!r}. Pass format={named!r}, or choose another name."
+            f"{path} is named like a file of the format {named!r}, but would be "
+            f"written as {name!r}. Pass format={named!r}, or choose another name."
         )
     for option in options:
         if option in known:

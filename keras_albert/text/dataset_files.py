@@ -103,7 +103,7 @@ def read_squad(path: str | os.PathLike[str]) -> SquadFile:
     for identity, _, _, _, where in rows:
         if identity in seen:
             raise ValueError(
-                f"{where} has the id {identity!r}, as {seen[identity]} has. Give each "
+                f"{where} has the same id as {seen[identity]}: {identity!r}. Give each "
                 "question its own id."
             )
         seen[identity] = where
@@ -126,9 +126,9 @@ class _Place:
         if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
             what = "nothing" if value is None else repr(value)[:60]
             raise ValueError(
-                f"{self.where} has {what} as {key!r}, and SQuAD's form has "
-                f"{_KINDS[kind]} there. Correct the file, or see `read_squad` for "
-                "the form."
+                f"{self.where} has {what} as {key!r}, but SQuAD's format needs "
+                f"{_KINDS[kind]} there. Correct the file; `read_squad` describes the "
+                "format."
             )
         return _Place(f"{self.where}, {key}", value)
 

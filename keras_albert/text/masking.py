@@ -50,8 +50,8 @@ class MaskingRates:
         # Allows for rounding, as in 0.7 + 0.2 + 0.1.
         if self.mask_token_rate + self.random_token_rate > 1 + 1e-9:
             raise ValueError(
-                "`mask_token_rate` and `random_token_rate` are parts of the selected "
-                "tokens, together at most 1. Received: "
+                "`mask_token_rate` and `random_token_rate` are fractions of the "
+                "selected tokens; their sum must be at most 1. Received: "
                 f"mask_token_rate={self.mask_token_rate}, "
                 f"random_token_rate={self.random_token_rate}"
             )
@@ -86,7 +86,7 @@ class WholeWordMasking:
         if not len(self._drawable):
             raise ValueError(
                 f"The vocabulary's {tokenizer.vocabulary_size()} pieces are all "
-                "special, and masking draws from the others. Train one with "
+                "special, but masking needs others to draw from. Train one with "
                 "`keras_albert.text.train_vocabulary`."
             )
         weights = 1 / np.arange(1, self.rates.max_ngram + 1)

@@ -144,7 +144,7 @@ def check_truncation(truncate: str) -> None:
     """Raise if `truncate` is neither "round_robin" nor "waterfall"."""
     if truncate not in ("round_robin", "waterfall"):
         raise ValueError(
-            "`truncate` is 'round_robin' or 'waterfall'. Received: "
+            "`truncate` must be 'round_robin' or 'waterfall'. Received: "
             f"truncate={truncate!r}"
         )
 
@@ -298,7 +298,7 @@ def window_stride(stride: int | None, size: int) -> int:
         return max(1, size // 2)
     if not 1 <= stride <= size:
         raise ValueError(
-            "`stride` is the distance in tokens from window to window, from 1 to "
+            "`stride`, the distance in tokens from window to window, must be from 1 to "
             f"{size}, the length of a window. Received: stride={stride}"
         )
     return stride

@@ -104,13 +104,13 @@ class AlbertPreprocessor(PresetMixin):
             if not arguments.is_whole_number(length) or length < self.shortest_length:
                 raise ValueError(
                     f"`{name}` must be at least {self.shortest_length}, so that each "
-                    "text keeps a token, and a whole number. Received: "
-                    f"{name}={length!r}"
+                    "text keeps a token, and a whole number. "
+                    f"Received: {name}={length!r}"
                 )
             arguments.check_at_most(arguments.MAX_TOKENS, **{name: length})
         if pack_sequences not in (True, False):
             raise ValueError(
-                "`pack_sequences` is True or False. Received: "
+                "`pack_sequences` must be True or False. Received: "
                 f"pack_sequences={pack_sequences!r}"
             )
         if isinstance(self, _TAKE_TOKENIZER):
@@ -226,8 +226,8 @@ def _read_buckets(buckets: Lengths) -> tuple[int, ...]:
         lengths = np.zeros(1, int)
     if (lengths < 1).any():
         raise ValueError(
-            "`length_buckets` are the lengths that batches are padded to, whole "
-            f"numbers from 1 on. Received: length_buckets={buckets!r}. For one length "
-            "alone pass `sequence_length`."
+            "`length_buckets`, the lengths that batches are padded to, must be whole "
+            f"numbers of at least 1. Received: length_buckets={buckets!r}. For a "
+            "single length, pass `sequence_length`."
         )
     return tuple(sorted(lengths.tolist()))

@@ -36,9 +36,9 @@ def text_columns(
     columns = split_columns(texts)
     if max_columns is not None and len(columns) > max_columns:
         raise ValueError(
-            f"An ALBERT example is one text or a pair. Received {len(columns)} texts "
-            "for each example. Join some of them into one, or pass `list(x)` if the "
-            "elements of a tuple are examples."
+            f"An ALBERT example must be one text or a pair. Received {len(columns)} "
+            "texts for each example. Join some of them into one, or pass `list(x)` if "
+            "the elements of a tuple are examples."
         )
     names = COLUMN_NAMES.get(len(columns)) or [
         f"texts of column {number}" for number in range(len(columns))
@@ -91,8 +91,8 @@ def split_columns(texts: Any) -> tuple[Any, ...]:
             for row, pair in enumerate(texts):
                 if not isinstance(pair, tuple) or len(pair) != width:
                     raise ValueError(
-                        f"Row {row} of the texts is {pair!r}, where row 0 is a tuple "
-                        f"of {width} texts. Give each row as many texts."
+                        f"Row {row} of the texts is {pair!r}, but row 0 is a tuple of "
+                        f"{width} texts. Give each row as many texts."
                     )
             return tuple([pair[column] for pair in texts] for column in range(width))
         return (texts,)

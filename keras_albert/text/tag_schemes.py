@@ -30,8 +30,8 @@ def check_scheme(scheme: str) -> None:
     """Raise if `scheme` is unknown."""
     if scheme not in ("auto", *SCHEMES):
         raise ValueError(
-            "`scheme` is 'auto', 'BIO' (IOB2), 'IOB1', 'BIOES' or 'IO' (bare labels). "
-            f"Received: scheme={scheme!r}"
+            "`scheme` must be 'auto', 'BIO' (IOB2), 'IOB1', 'BIOES' or 'IO' (bare "
+            f"labels). Received: scheme={scheme!r}"
         )
 
 

@@ -297,9 +297,9 @@ def choose_devices(distribution: str) -> OneDevice:
         )
     if name == "none" and (count := num_processes()) > 1:
         raise ValueError(
-            f"`distribution` is 'none', and {count} processes were started, each of "
-            "which would train its own model. Pass "
-            "distribution='data_parallel', or start one process."
+            f"`distribution` is 'none', but {count} processes were started, each of "
+            "which would train its own model. Pass distribution='data_parallel', or "
+            "start one process."
         )
     return known[name, backend]()
 

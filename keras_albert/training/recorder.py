@@ -182,8 +182,8 @@ class TrainingRecorder(keras.callbacks.Callback):
         if needed != [value.shape for value in values]:
             raise ValueError(
                 f"The {group} variables in {self.folder.shown(self.folder.last)} have "
-                "other shapes than this run needs: its inputs have changed. Restore "
-                "them, or choose another output."
+                "different shapes from what this run needs: its inputs have changed. "
+                "Restore them, or choose another output."
             )
 
     def load_best(self, task: AlbertTask) -> None:

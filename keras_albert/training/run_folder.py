@@ -286,8 +286,8 @@ class RunFolder:
         ]
         if changed:
             raise ValueError(
-                f"{self.address or self.path} contains a run with other settings: "
-                f"{'; '.join(changed)}. Use the former settings to resume it, or "
+                f"{self.address or self.path} contains a run with different settings: "
+                f"{'; '.join(changed)}. Use the earlier settings to resume it, or "
                 "choose another output."
             )
         return checkpoint
@@ -301,7 +301,7 @@ class RunFolder:
         free = shutil.disk_usage(self.training).free
         if free < size:
             raise OSError(
-                f"{self.training} has {free / 1e6:,.1f} MB free, and a checkpoint "
+                f"{self.training} has {free / 1e6:,.1f} MB free, but a checkpoint "
                 f"takes {size / 1e6:,.1f} MB. Free some space, or write elsewhere."
             )
         self.curve.write(rows)

@@ -191,7 +191,7 @@ def folders_above(path: Path) -> Iterator[None]:
         path.parent.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError) as error:
         file = next(each for each in path.parents if each.is_file())
-        msg = f"{file} is a file, and a directory is required. Name another."
+        msg = f"{file} is a file, but must be a directory. Choose another path."
         raise NotADirectoryError(msg) from error
     try:
         yield

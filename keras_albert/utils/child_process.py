@@ -66,7 +66,7 @@ def describe_end(status: int) -> str:
     if status >= 0:
         return f"ended with {status}"
     name = signal.Signals(-status).name
-    why = ", as where memory runs out" if name == "SIGKILL" else ""
+    why = ", which often means that memory ran out" if name == "SIGKILL" else ""
     return f"was killed by {name}{why}"
 
 

@@ -165,8 +165,8 @@ def onednn_packed(weights: Any) -> Any:
 # What a callback or another thread has done.
 IN_USE = (
     "On JAX a model has no weights while `fit`, `evaluate` or `train_on_batch` runs, "
-    "and one of them is running. Wait until it has returned, or load the preset a "
-    "second time to predict meanwhile; a callback calls "
+    "and one of them is running. Wait until it returns, or load the preset a second "
+    "time to predict in the meantime. In a callback, call "
     "`self.model.jax_state_sync()` first."
 )
 

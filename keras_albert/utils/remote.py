@@ -50,7 +50,7 @@ def local_path(path: _Path) -> Path:
     # `pathlib` takes `gs://bucket/name` for a folder `gs:` of the working directory.
     if address := address_of(path):
         raise ValueError(
-            f"{address} is not a path of this machine, where this is read or written. "
+            f"{address} is not a path on this machine, where this is read or written. "
             "Pass a local or mounted directory, and copy the files with the tool of "
             "the storage."
         )

@@ -53,7 +53,7 @@ def test_one_process_writes_at_a_time(tmp_path):
         answers.write([{"score": 1.0}])
         answers.finish()
     assert output.read_bytes() == b'{"score": 1.0}\n'
-    with pytest.raises(FileExistsError, match="is there already"):
+    with pytest.raises(FileExistsError, match="already exists"):
         AnswerFile(output, "jsonl", {})
     assert list(output.parent.iterdir()) == [output]
 

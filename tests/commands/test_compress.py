@@ -103,7 +103,7 @@ def test_without_data_the_start_is_saved(presets, tmp_path):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ([], "Nothing becomes smaller: pass at least one of --num-groups"),
+        ([], "Nothing would become smaller: pass at least one of --num-groups"),
         (["--groups", 1, "--texts", "t"], "Pass --hours, or --steps"),
         (["--groups", 1, "--train", "dev.tsv"], "Pass both --train and --dev"),
         (

@@ -80,7 +80,7 @@ def test_metrics_groups_and_worst_rows(file, tmp_path, capsys):
     ("words", "message"),
     [
         (["--slice", "place"], "`--slice place` is not .* text, label, source"),
-        (["--output", "."], "is there already"),
+        (["--output", "."], "already exists"),
         (["--limit", "0"], "--limit"),
     ],
 )
@@ -250,4 +250,4 @@ def test_a_calibrated_preset_has_sets(file, tmp_path, capsys):
     words[1] = "albert_small_en_uncased_ner"
     words[3] = str(tmp_path / "other")
     assert run_command(words) == 1
-    assert "classifiers are calibrated" in capsys.readouterr().err
+    assert "Only classifiers can be calibrated" in capsys.readouterr().err

@@ -47,7 +47,7 @@ def test_finetune_trains_exits_and_says_so(folder):
     assert AlbertClassifier.from_preset(folder / "preset").exits == 4
     assert json.loads((folder / "report.json").read_text())["settings"]["exits"]
     card = (folder / "preset" / "README.md").read_text()
-    assert "Each layer has a head, so that texts can leave early" in card
+    assert "Each layer has a head, so texts can leave early" in card
     assert "- exits: `True`" in card
 
 
@@ -74,7 +74,7 @@ def test_the_table_is_printed_and_written(folder, file, tmp_path, capsys):
     ("options", "message"),
     [
         (["--patience", 3], "With `--patience 3` no text can leave"),
-        (["--tolerance", 0.1], "a regression takes it with `--patience`"),
+        (["--tolerance", 0.1], "for a regression with `--patience`"),
         (["--text-column", "a"], "has no column 'a'"),
     ],
 )

@@ -46,7 +46,7 @@ def test_the_suffix_is_the_format(preset, tmp_path, capsys):
     assert "onnx has no option --top-k" in capsys.readouterr().err
     assert run("export", preset, path, "--format", "litert") == 1
     error = capsys.readouterr().err
-    assert "named as a file of the format 'onnx', and would be written" in error
+    assert "named like a file of the format 'onnx', but would be written" in error
     assert "Pass --format onnx" in error
     assert not path.exists()
 
@@ -143,4 +143,4 @@ def test_a_server_is_a_format(preset, tmp_path, capsys):
     assert run("export", preset, tmp_path / "b", *options) == 1
     assert "server has no option --top-k" in capsys.readouterr().err
     assert run("export", preset, tmp_path / "b.onnx", *options[:2]) == 1
-    assert "named as a file of the format 'onnx'" in capsys.readouterr().err
+    assert "named like a file of the format 'onnx'" in capsys.readouterr().err

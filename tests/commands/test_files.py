@@ -39,8 +39,8 @@ WORDS, ASKED = (
         (CLASSES, "a.tsv", "text\tlabel\na\t \t\n", "line 2 has 3 fields"),
         (CLASSES, "a.csv", "text,label\na,   \n", "line 2.*'   '.*a label"),
         (CLASSES, "a.tsv", "text\tlabel\n", "contains no rows"),
-        (CLASSES, "a.tsv", "text\tlabel\na\n", "line 2 has 1 fields, and the"),
-        (CLASSES, "a.tsv", "words\tlabel\na\tb\n", "is known as a text"),
+        (CLASSES, "a.tsv", "text\tlabel\na\n", "line 2 has 1 fields, but the"),
+        (CLASSES, "a.tsv", "words\tlabel\na\tb\n", "a usual name for a text"),
         (CLASSES, "a.csv", 'text,label\n"a,b\n', "line 2.*Correct the quotes"),
         (CLASSES, "a.csv", b"text,label\n\xff,1", "is not UTF-8"),
         (CLASSES, "a.csv", "text\na\n".encode("utf-16"), "is not UTF-8"),
@@ -51,7 +51,7 @@ WORDS, ASKED = (
         (CLASSES, "a.csv", "text,label,label\na,b,c\n", "'label' more than"),
         (CLASSES, "a.csv", "text,Label,label\na,b,c\n", "--label-column"),
         (CLASSES, "a.csv", "text,label\na,b\0\n", "line 2 contains a NUL"),
-        (CLASSES, "a.csv", "text;label\na;b\n", "no column that is known"),
+        (CLASSES, "a.csv", "text;label\na;b\n", "no column with a usual name"),
         (CLASSES, "a.jsonl", ROW + "null}", "None.*a label"),
         (CLASSES, "a.jsonl", ROW + '{"b": 1}}', "a label"),
         (CLASSES, "a.jsonl", ROW + '["b", null]}', "a list of labels"),
@@ -120,7 +120,7 @@ CONLL = "Ada\tB-person\nran\tO\n"
 @pytest.mark.parametrize(
     ("kind", "name", "train", "dev", "message"),
     [
-        ("classification", "a.tsv", TSV, TSV, "hold the same examples"),
+        ("classification", "a.tsv", TSV, TSV, "contain the same examples"),
         (
             *("classification", "a.tsv", TSV, f"{TSV}c\tgod\n"),
             r"dev\.tsv, line 4 has the label 'god', .* Did you mean 'good'\?",

@@ -165,7 +165,7 @@ def test_a_run_that_dies_goes_on(preset, file, expected, tmp_path, monkeypatch, 
     assert f"going on after {whole} rows" in capsys.readouterr().err
     assert_labels(read(output), expected)
     assert run(*command) == 1
-    assert "is there already" in capsys.readouterr().err
+    assert "already exists" in capsys.readouterr().err
 
 
 def test_a_run_of_another_model_does_not_go_on(
@@ -248,7 +248,7 @@ def test_every_task_answers(name, tiny_proto, tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [
-        ("a.tsv", "id\tnumber\n1\t2\n", "no column that is known as a text"),
+        ("a.tsv", "id\tnumber\n1\t2\n", "no column with a usual name for a text"),
         (
             "a.jsonl",
             '{"text": "a"}\n{"text": null}\n',
@@ -337,7 +337,7 @@ def test_a_model_for_other_programs_is_refused(tiny_proto, tmp_path, capsys):
     rows.write_text('{"text": "a"}\n')
     model = folder / "onnx" / "model.onnx"
     assert run("predict", model, rows, "--preset", preset) == 1
-    assert "ids by transformers' names" in capsys.readouterr().err
+    assert "ids under transformers' names" in capsys.readouterr().err
 
 
 def test_choices_keep_their_numbers(tiny_proto, tmp_path, capsys):
@@ -349,7 +349,7 @@ def test_choices_keep_their_numbers(tiny_proto, tmp_path, capsys):
     assert answer["choice"] == ("the captain", "the crew")[answer["index"]]
     path.write_text("question\tA\tB\nWho?\t\tthe crew\n")
     assert run("predict", tmp_path / "preset", path) == 1
-    assert "line 2 has no choice 0, and has one after it" in capsys.readouterr().err
+    assert "line 2 has no choice 0, but a later one" in capsys.readouterr().err
 
 
 def test_no_rows_give_no_answers(preset, tmp_path):
@@ -382,7 +382,10 @@ def test_a_model_that_cannot_be_asked_is_an_error(
         ([zipped, file], _LITERT_WORDS),
         ([tmp_path / "backbone", file], "choose the class with --task"),
         ([preset, tmp_path / "missing.tsv"], "missing.tsv"),
-        (["albert_tiny_en_uncased", file], "No text has a [MASK], and the model fills"),
+        (
+            ["albert_tiny_en_uncased", file],
+            "No text has a [MASK] for the model to fill",
+        ),
         (["albert_tiny_en_uncased", file], "keras-albert finetune classification"),
         (
             ["albert_tiny_en_uncased", file, "--task", "AlbertClassifier"],
@@ -396,7 +399,7 @@ def test_a_model_that_cannot_be_asked_is_an_error(
     pytest.importorskip("onnxscript")
     classifier.export(tmp_path / "ids.onnx", format="onnx")
     assert run("predict", tmp_path / "ids.onnx", file) == 1
-    assert "Name the preset" in capsys.readouterr().err
+    assert "Pass the preset" in capsys.readouterr().err
 
 
 _PREDICTS = """

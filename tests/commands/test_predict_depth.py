@@ -72,7 +72,7 @@ def test_fewer_layers(plain, predict):
     [
         (["--patience", 1], "built with `exits=True`"),
         (["--patience", 1, "--num-layers", 1], "built with `exits=True`"),
-        (["--threshold", 0.9, "--tolerance", 0.1], "the difference of scores"),
+        (["--threshold", 0.9, "--tolerance", 0.1], "difference between scores"),
     ],
 )
 def test_a_preset_without_exits(plain, predict, options, message, capsys):

@@ -160,5 +160,7 @@ def test_two_processes_stop_and_go_on_to_where_one_ends(files):
         assert answer["label"] == other["label"]
         assert answer["score"] == pytest.approx(other["score"], abs=1e-4)
     for fact in ("files or options", "preset", "content of model"):
-        assert printed.count(f"Process 1 has other {fact} than process 0") == 2, fact
+        assert printed.count(f"Process 1 has different {fact} from process 0") == 2, (
+            fact
+        )
     assert not (files / "refused" / "preset").exists()

@@ -207,10 +207,10 @@ def test_hours_become_steps(tokenizer, tmp_path):
     ("change", "message"),
     [
         ({"hours": 1.0, "steps": 1}, "either `hours` or `steps`"),
-        ({"steps": None}, "Pass `hours`, or `steps`"),
+        ({"steps": None}, "Pass `hours` or `steps`"),
         ({"hours": -1.0, "steps": None}, "`hours` must be above 0"),
         ({"steps": 0}, "steps"),
-        ({"max_length": 17}, "`max_length` is at most 16"),
+        ({"max_length": 17}, "`max_length` must be at most 16"),
         ({"batch_tokens": 8}, "batch_tokens"),
         ({"learning_rate": 2.0}, "`learning_rate` must be"),
         ({"x": "a text"}, "from a list of texts"),

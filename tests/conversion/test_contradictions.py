@@ -48,7 +48,7 @@ def test_a_vocabulary_of_another_size_is_refused(checkpoint):
     directory, vocabulary, _ = checkpoint
     assert AlbertTextEmbedder.from_preset(directory).embed("a b").shape == (16,)
     (directory / vocabulary).write_text("\n".join([*PIECES, "more"]))
-    message = r"has 10 tokens, and its weights embed 9.*Copy the vocabulary there"
+    message = r"has 10 tokens, but its weights embed 9.*Copy the vocabulary there"
     with pytest.raises(ValueError, match=message) as caught:
         AlbertTextEmbedder.from_preset(directory)
     assert str(directory) in str(caught.value)

@@ -171,8 +171,11 @@ OUTSIDE = '[{"path": "../x", "type": "a.Transformer"}]'
             _changed(POOLING, pooling_mode_cls_token=True),
             r"`pooling_mode`.*\['cls', 'mean'\]",
         ),
-        (_changed(SETTINGS, truncate_dim=0), "`dim` is a width from 1 to 16.*: 0"),
-        (_changed(SETTINGS, truncate_dim="8"), "`dim` is a width from 1 to 16.*'8'"),
+        (_changed(SETTINGS, truncate_dim=0), "`dim` must be a width from 1 to 16.*: 0"),
+        (
+            _changed(SETTINGS, truncate_dim="8"),
+            "`dim` must be a width from 1 to 16.*'8'",
+        ),
         (_changed(SETTINGS, default_prompt_name="x"), "There is no prompt 'x'.*query"),
         (
             _changed("sentence_bert_config.json", max_seq_length=0),
@@ -194,7 +197,7 @@ def test_what_the_embedder_does_not_have_is_refused(folder, tmp_path, damage, me
 
 
 def test_only_embedders_are_written(tmp_path):
-    with pytest.raises(ValueError, match=r"one vector a text.*AlbertBackbone"):
+    with pytest.raises(ValueError, match=r"one vector per text.*AlbertBackbone"):
         AlbertBackbone(**TINY).export_to_sentence_transformers(tmp_path / "no")
     assert not (tmp_path / "no").exists()
 

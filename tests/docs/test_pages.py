@@ -178,10 +178,6 @@ def test_presets_exist(named):
     assert not found - set(BUILTIN_PRESETS)
 
 
-# Tables with a few words each, and pages that are not divided yet.
-LONG = {"speed_tables"}
-
-
 def test_a_page_is_read_in_a_few_minutes():
     """Without code and tables; at 250 words a minute."""
     for path in (ROOT / "docs").rglob("*.md"):
@@ -189,4 +185,4 @@ def test_a_page_is_read_in_a_few_minutes():
         text = re.sub(r"^(`{3,}|:{3,}).*?^\1\s*$", "", text, flags=re.DOTALL | re.M)
         lines = [line for line in text.splitlines() if not line.startswith("|")]
         words = [word for word in " ".join(lines).split() if re.search(r"\w", word)]
-        assert len(words) < 900 or path.stem in LONG, path
+        assert len(words) < 900, path

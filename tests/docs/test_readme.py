@@ -47,7 +47,8 @@ def test_its_links_lead_to_files():
 
 def test_its_figures_stand_on_the_pages_with_their_commands():
     """They are copied from tables there, which commands printed."""
-    speed = (ROOT / "docs/speed_tables.md").read_text(encoding="utf-8")
+    pages = (ROOT / "docs").glob("speed_*.md")
+    speed = "\n".join(page.read_text(encoding="utf-8") for page in pages)
     table = README.partition("| | KerasHub | transformers (PyTorch) |")[2]
     rows = [row for row in table.partition("\n\n")[0].splitlines()[2:] if row]
     figures = [x for row in rows for x in re.findall(r"\b\d+\.?\d*\b(?! x|\d)", row)]

@@ -91,21 +91,21 @@ REFUSED = {
     "push b hf://me/model": "`directory`: there is no directory b",
     "pretrain --config no": "`--config`: there is no file no",
     "verify b": "`directory`: there is no directory b",
-    "exits a b --output gs://b/c": "`--output`: gs://b/c is not a path of",
-    "predict a b --output gs://b/c": "`--output`: gs://b/c is not a path of",
-    "predict a b --output b": "b is there already",
-    "predict a b --output a": "a is there already",
-    "convert a a --to google": "a is there already",
+    "exits a b --output gs://b/c": "`--output`: gs://b/c is not a path on",
+    "predict a b --output gs://b/c": "`--output`: gs://b/c is not a path on",
+    "predict a b --output b": "b already exists",
+    "predict a b --output a": "a already exists",
+    "convert a a --to google": "a already exists",
     FINETUNE: "done/preset already exists: the run is finished.",
     "pretrain --output done": "done/preset already exists: the run is finished.",
     f"{FINETUNE} --exits": "A model for masked-lm has no exits",
-    f"{FINETUNE} --recipe rte": "A recipe is for pretrained weights: pass --preset",
-    f"{FINETUNE} --lora 4": "LoRA is for pretrained weights: pass --preset",
-    f"{FINETUNE} --method linear": "A linear head is solved for classification",
+    f"{FINETUNE} --recipe rte": "A recipe needs pretrained weights: pass --preset",
+    f"{FINETUNE} --lora 4": "LoRA needs pretrained weights: pass --preset",
+    f"{FINETUNE} --method linear": "A linear head, for classification",
     f"{FINETUNE} --difference": "Without --lora or --method linear, all",
     f"{FINETUNE} --method contrastive --difference": "Without --lora or --method li",
     FINETUNE.replace("masked-lm", "regression")
-    + " --preset p --method contrastive": "Contrastive training is for texts with",
+    + " --preset p --method contrastive": "Contrastive training needs texts with",
 }
 
 
@@ -123,7 +123,7 @@ def test_export_has_an_option_for_an_output_that_exists(monkeypatch, capsys):
     for line in ("export a b", "predict a b --output b"):
         assert run_command(line.split()) == 1
         shown = capsys.readouterr().err
-        assert shown.startswith(f"keras-albert {line.split()[0]}: b is there already")
+        assert shown.startswith(f"keras-albert {line.split()[0]}: b already exists")
         assert ("--overwrite" in shown) == line.startswith("export")
 
 

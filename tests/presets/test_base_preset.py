@@ -205,7 +205,7 @@ def test_what_cannot_be_a_difference_is_refused(presets, trained, tmp_path):
         trained.save_to_preset(base, base=base)
     with pytest.raises(ValueError, match="neither an existing directory"):
         trained.save_to_preset(target, base=presets / "absent")
-    with pytest.raises(ValueError, match="Only a model has a base"):
+    with pytest.raises(ValueError, match="Only models can be saved with a base"):
         trained.preprocessor.save_to_preset(target, base=base)
     assert not target.exists()
 

@@ -71,7 +71,7 @@ def test_the_output_of_a_run_names_its_preset(tmp_path):
     (tmp_path / "training").mkdir()
     last = tmp_path / "training" / "last.safetensors"
     last.touch()
-    with pytest.raises(ValueError, match=r"has not ended\. Repeat the command"):
+    with pytest.raises(ValueError, match=r"an unfinished run\. Repeat the command"):
         handles.local_directory(tmp_path)
     last.unlink()
     (tmp_path / "preset").mkdir()

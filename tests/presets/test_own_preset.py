@@ -132,7 +132,7 @@ def test_a_larger_vocabulary_than_the_embeddings_is_refused(preset):
     for number in range(130):
         proto.pieces.add(piece=f"more{number}", score=-9.0)
     (preset / VOCABULARY).write_bytes(proto.SerializeToString())
-    message = rf"{preset} .*vocabulary has \d+ tokens, and the backbone embeds 130"
+    message = rf"{preset} .*vocabulary has \d+ tokens, but the backbone embeds 130"
     with pytest.raises(ValueError, match=message):
         AlbertMaskedLM.from_preset(preset)
 

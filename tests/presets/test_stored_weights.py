@@ -113,7 +113,7 @@ def test_two_arrays_in_one_place_are_refused(model, path):
     content = path.read_bytes()
     assert content.count(bias) == 1
     path.write_bytes(content.replace(bias, kernel))
-    with pytest.raises(ValueError, match=r"weights\.h5 \(.*are in one place"):
+    with pytest.raises(ValueError, match=r"weights\.h5 \(.*arrays overlap"):
         check_stored_weights(model, path)
 
 

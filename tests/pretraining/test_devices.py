@@ -89,7 +89,7 @@ def test_replicas_learn_as_one(
             assert process.returncode, printed
             assert "KeyboardInterrupt" in printed
             for fact in ("versions", "settings", "preset", "prepared data"):
-                told = f"Process 1 has other {fact} than process 0"
+                told = f"Process 1 has different {fact} from process 0"
                 assert told in printed or BACKEND == "tensorflow"
         assert TrainingCheckpoint.read(RunFolder(tmp_path / "run").last).step < 10
         # After the first checkpoint, from which all resume.

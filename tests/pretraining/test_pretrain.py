@@ -151,7 +151,7 @@ def test_what_does_not_fit_the_preset_is_said(whole_run, settings, tmp_path):
     folder, _ = whole_run
     going_on = settings | {"preset": str(folder.preset), "output": str(tmp_path / "x")}
     wider = PretrainingConfig(**going_on | {"backbone": {"intermediate_dim": 64}})
-    message = r"The weights of .* have other shapes: .* Leave out"
+    message = r"The weights of .* have different shapes: .* Leave out"
     with pytest.raises(ValueError, match=message):
         pretrain(wider, verbose=0)
     texts = [" ".join(f"{n * n * n:x}" for n in range(k, k + 50)) for k in range(500)]

@@ -233,7 +233,11 @@ def test_refuses_what_cannot_be(classifiers, tiny_proto, tmp_path):
     plain = make_task("Classifier", tiny_proto, num_classes=2)
     shallow = make_task("Classifier", tiny_proto, num_classes=2, exits=True)
     for task, early, message in (
-        (classifiers["classes"], "tolerance", "is None, 'patience' or 'threshold'"),
+        (
+            classifiers["classes"],
+            "tolerance",
+            "must be None, 'patience' or 'threshold'",
+        ),
         (plain, "patience", "built with `exits=True`, or leave out `early`"),
         (make_task("TextEmbedder", tiny_proto), "patience", "this AlbertTextEmbedder"),
         (classifiers["scores"], "threshold", "A score has no probability"),

@@ -139,7 +139,7 @@ def test_a_request_of_uneven_inputs_is_refused(answers):
     """A regression test: an operation read beyond the shorter input and crashed."""
     messages = {key: m for key, m in answers.items() if key.startswith("uneven/")}
     assert len(messages) == 27
-    assert all("have as many rows as each other" in m for m in messages.values())
+    assert all("must have the same number of rows" in m for m in messages.values())
 
 
 def test_one_text_is_answered_as_among_others(served):

@@ -164,7 +164,7 @@ def test_other_results_are_refused(answering, difference):
             request | {"differences": [0.0]},
         )
     ]
-    with pytest.raises(ValueError, match=r"returns other results .*by (1|nan)\. "):
+    with pytest.raises(ValueError, match=r"returns different results .*by (1|nan)\. "):
         answering("; ".join(f"echo '{line}'" for line in lines))
 
 

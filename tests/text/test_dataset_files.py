@@ -46,7 +46,7 @@ def test_both_versions_are_read(tmp_path):
     [
         ("{", "not JSON in UTF-8"),
         ([], "has nothing as 'data'"),
-        ({"data": {}}, "has {} as 'data', and SQuAD's form has a list"),
+        ({"data": {}}, "has {} as 'data', but SQuAD's format needs a list"),
         ({"data": []}, "contains no questions"),
         ({"data": ["a"]}, r"data\[0\] has nothing as 'paragraphs'"),
         (squad(ask(), context=None), r"paragraphs\[0\] has nothing as 'context'"),
@@ -58,7 +58,7 @@ def test_both_versions_are_read(tmp_path):
             "True as 'answer_start'",
         ),
         (squad(ask(is_impossible=True)), "`is_impossible` and 1 answers"),
-        (squad(ask(), ask()), r"qas\[1\] has the id '1', as .*qas\[0\] has"),
+        (squad(ask(), ask()), r"qas\[1\] has the same id as .*qas\[0\]: '1'"),
     ],
 )
 def test_errors_name_the_place_in_the_file(tmp_path, content, message):

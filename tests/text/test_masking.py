@@ -257,7 +257,7 @@ def test_rows_without_words(masking):
         ({"mask_selection_rate": -0.1}, "mask_selection_rate"),
         ({"mask_selection_rate": 1.5}, "mask_selection_rate"),
         ({"mask_selection_rate": float("nan")}, "mask_selection_rate"),
-        ({"mask_token_rate": 0.95}, "together at most 1"),
+        ({"mask_token_rate": 0.95}, "sum must be at most 1"),
         ({"random_token_rate": -0.1}, "random_token_rate"),
         ({"max_ngram": 0}, "max_ngram"),
         ({"mask_selection_length": 0}, "mask_selection_length"),

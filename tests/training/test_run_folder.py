@@ -38,7 +38,9 @@ def test_a_run_is_found_by_what_it_is(tmp_path):
 def test_a_file_in_its_place_is_named(tmp_path):
     (tmp_path / "run").write_text("mine")
     with (
-        pytest.raises(NotADirectoryError, match="run is a file, and a directory"),
+        pytest.raises(
+            NotADirectoryError, match="run is a file, but must be a directory"
+        ),
         RunFolder(tmp_path / "run").locked(),
     ):
         pass
@@ -46,7 +48,7 @@ def test_a_file_in_its_place_is_named(tmp_path):
 
 def test_a_disk_without_room_for_a_checkpoint_is_named_at_the_start(tmp_path):
     folder = RunFolder(tmp_path / "run")
-    with pytest.raises(OSError, match=r"MB free, and a checkpoint takes [\d,.]+ MB"):
+    with pytest.raises(OSError, match=r"MB free, but a checkpoint takes [\d,.]+ MB"):
         folder.begin([], size=2**60)
     assert not folder.curve.path.exists()
 

@@ -62,7 +62,7 @@ def enter(block):
 )
 def test_it_is_refused(use, name, classifier, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ValueError, match=r"://.* is not a path of this machine"):
+    with pytest.raises(ValueError, match=r"://.* is not a path on this machine"):
         use(name, classifier)
     assert not list(tmp_path.iterdir())
 
@@ -71,7 +71,7 @@ def test_it_is_refused(use, name, classifier, tmp_path, monkeypatch):
 def test_another_scheme_is_refused_though_a_folder_has_it(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path(name).mkdir(parents=True)
-    with pytest.raises(ValueError, match="is not a path of this machine"):
+    with pytest.raises(ValueError, match="is not a path on this machine"):
         AlbertClassifier.from_preset(name, num_classes=2)
 
 

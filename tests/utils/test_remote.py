@@ -101,7 +101,7 @@ def test_other_presets_and_formats(memory, classifier):
 
 
 def test_a_difference_needs_a_base_that_others_find(memory, classifier, tmp_path):
-    with pytest.raises(ValueError, match="is a directory of this machine, and has no"):
+    with pytest.raises(ValueError, match="is a directory on this machine and has no"):
         classifier.save_to_preset("memory://b/p", base=tmp_path)
     # A preset of others names no store that only this user can read.
     put(memory, {"/base/config.json": b"{}"})

@@ -33,7 +33,7 @@ def write_saved_model(source: Path, target: Path, lowercases: bool | None) -> No
     """Write the SavedModel of a checkpoint, and its config."""
     opened = open_checkpoint(source)
     if not isinstance(opened, GoogleCheckpoint):
-        raise TypeError(f"{source} is no checkpoint of Model Garden")
+        raise TypeError(f"{source} is not a checkpoint of Model Garden")
     cls, stored = class_of(opened), opened.format
     is_backbone = cls is AlbertBackbone
     model = cls.from_preset(source, **({} if is_backbone else {"preprocessor": None}))

@@ -173,8 +173,8 @@ def _check_text(part: InputPart, stream: Any) -> None:
     what = next(known, "a binary file or UTF-16" if b"\0" in head else None)
     if what is not None:
         raise ValueError(
-            f"{part.path} is no text in UTF-8: it begins as {what} does. Decompress or "
-            "convert it; compressed files are read if they are gzip, and end in .gz."
+            f"{part.path} is not text in UTF-8: it begins as {what} does. Decompress "
+            "or convert it; compressed files are read if they are gzip, and end in .gz."
         )
 
 

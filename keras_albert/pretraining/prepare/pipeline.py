@@ -90,8 +90,8 @@ def map_parts(
     if not filesystems.exists(path):
         raise ValueError(
             f"The workers have left no results in {path_in(output, TEMPORARY_FOLDER)}: "
-            "is it on a file system that all workers share? Repeat the command with "
-            "such an output."
+            "is it on a file system that all workers share? Repeat the command with an "
+            "output on one."
         )
     with filesystems.open(path) as stream:
         result = json.loads(stream.read())

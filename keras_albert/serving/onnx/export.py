@@ -126,9 +126,11 @@ def _check_arguments(
 ) -> None:
     row = tasks.row_of(task)
     if inputs not in ("tokens", "text"):
-        raise ValueError(f"`inputs` is 'tokens' or 'text'. Received: inputs={inputs!r}")
+        raise ValueError(
+            f"`inputs` must be 'tokens' or 'text'. Received: inputs={inputs!r}"
+        )
     if quantize not in (None, "int8"):
-        msg = f"`quantize` is None or 'int8'. Received: quantize={quantize!r}"
+        msg = f"`quantize` must be None or 'int8'. Received: quantize={quantize!r}"
         raise ValueError(msg)
     if pairs and inputs != "text":
         raise ValueError(
@@ -137,7 +139,7 @@ def _check_arguments(
         )
     if pairs and not row.pairs:
         raise ValueError(
-            f"{type(task).__name__} has fixed inputs of texts, and no choice of pairs. "
+            f"{type(task).__name__} has fixed text inputs, without a choice of pairs. "
             "Leave out `pairs`."
         )
     if inputs == "text":
@@ -149,7 +151,10 @@ def _check_arguments(
     if early is None:
         return
     if early not in ("patience", "threshold"):
-        msg = f"`early` is None, 'patience' or 'threshold'. Received: early={early!r}"
+        msg = (
+            "`early` must be None, 'patience' or 'threshold'. Received: "
+            f"early={early!r}"
+        )
         raise ValueError(msg)
     if not getattr(task, "exits", 0):
         raise ValueError(

@@ -51,7 +51,7 @@ async def read_body(request: Request, most_bytes: int) -> bytes:
         else:
             chunks.append(chunk)
     if size > most_bytes:
-        raise HTTPException(413, f"A request has {most_bytes:,} bytes at most.")
+        raise HTTPException(413, f"A request may have at most {most_bytes:,} bytes.")
     return b"".join(chunks)
 
 

@@ -61,7 +61,7 @@ def read_rest_request(
         not isinstance(request, dict)
         or len({"instances", "inputs"} & set(request)) != 1
     ):
-        msg = 'A request is an object with either "instances" or "inputs" in it.'
+        msg = 'A request must be an object with either "instances" or "inputs".'
         raise ValueError(msg)
     name = request.get("signature_name") or _DEFAULT
     if not isinstance(name, str) or name not in signatures:
@@ -79,7 +79,7 @@ def read_rest_request(
         raise ValueError(msg)
     if in_rows and not all(spec.shape for spec in specs.values()):
         numbers = ", ".join(f"`{key}`" for key in specs if not specs[key].shape)
-        msg = f'{numbers} is one number for all rows. Send the columns, "inputs".'
+        msg = f'{numbers} must be one number for all rows. Send the columns, "inputs".'
         raise ValueError(msg)
     inputs = _read_columns(given, specs, max_rows, max_characters)
     return RestRequest(name, inputs, in_rows)
@@ -140,28 +140,33 @@ def read_embeddings_request(
     """Read the body of a request of OpenAI's; see `read_rest_request`."""
     request = _parse_json(body)
     if not isinstance(request, dict) or not {"input", "model"} <= set(request):
-        raise ValueError('A request is an object with "input" and "model" in it.')
+        raise ValueError('A request must be an object with "input" and "model".')
     if unknown := set(request) - set(_EMBEDDINGS_KEYS):
         found = ", ".join(sorted(unknown))
         msg = f"A request takes: {', '.join(_EMBEDDINGS_KEYS)}. Received: {found:.200}"
         raise ValueError(msg)
     model = request["model"]
     if not isinstance(model, str):
-        raise ValueError(f"`model` is a name. Received: {model!r:.80}")
+        raise ValueError(f"`model` must be a name. Received: {model!r:.80}")
     width = embedding_width(signatures)
     given = request.get("dimensions")
     dimensions = width if given is None else given
     if type(dimensions) is not int or not 1 <= dimensions <= (width or 0):
-        msg = f"`dimensions` is a width from 1 to {width}. Received: {dimensions!r:.80}"
+        msg = (
+            f"`dimensions` must be a width from 1 to {width}. Received: "
+            f"{dimensions!r:.80}"
+        )
         raise ValueError(msg)
     encoding = request.get("encoding_format") or "float"
     if encoding not in ("float", "base64"):
-        msg = f'`encoding_format` is "float" or "base64". Received: {encoding!r:.80}'
+        msg = (
+            f'`encoding_format` must be "float" or "base64". Received: {encoding!r:.80}'
+        )
         raise ValueError(msg)
     texts = request["input"]
     columns = {"input": [texts] if isinstance(texts, str) else texts}
     if not isinstance(columns["input"], list) or not columns["input"]:
-        msg = f"`input` is a string, or a list of strings. Received: {texts!r:.80}"
+        msg = f"`input` must be a string or a list of strings. Received: {texts!r:.80}"
         raise ValueError(msg)
     specs = {"input": signatures[_DEFAULT].inputs["text"]}
     read = _read_columns(columns, specs, max_rows, max_characters)
@@ -187,20 +192,25 @@ def _read_columns(
     for key, values in given.items():
         rows = len(values) if isinstance(values, list) else 0
         if max_rows is not None and rows > max_rows:
-            msg = f"`{key}` has {rows:,} rows, and a request has {max_rows:,} at most."
+            msg = (
+                f"`{key}` has {rows:,} rows, but a request may have at most "
+                f"{max_rows:,}."
+            )
             raise ValueError(msg)
     inputs = {
         key: _read_tensor(key, given[key], specs[key], max_characters) for key in specs
     }
     sizes = {key: len(array) for key, array in inputs.items() if array.ndim}
     if len(set(sizes.values())) > 1:
-        raise ValueError(f"Inputs have as many rows as each other. Received: {sizes}")
+        raise ValueError(
+            f"All inputs must have the same number of rows. Received: {sizes}"
+        )
     return inputs
 
 
 def _columns(rows: Any, specs: Mapping[str, TensorSpec]) -> dict[str, list[Any]]:
     if not isinstance(rows, list) or not rows:
-        raise ValueError('"instances" is a list of at least one row.')
+        raise ValueError('"instances" must be a list of at least one row.')
     if len(specs) == 1:
         (name,) = specs
         rows = [
@@ -223,8 +233,8 @@ def _read_tensor(
     kind: Any = object if spec.dtype == "string" else spec.dtype
     if shape is None:
         msg = (
-            f"`{name}` has lists in lists, {len(spec.shape)} deep and alike in length. "
-            "Fill shorter ones up."
+            f"`{name}` must be nested lists, {len(spec.shape)} deep, of equal lengths. "
+            "Pad the shorter ones."
         )
         raise ValueError(msg)
     array = np.empty(len(flat), kind)
@@ -234,12 +244,12 @@ def _read_tensor(
             size = len(value if isinstance(value, str) else read)
             if size > max_characters:
                 msg = (
-                    f"`{name}` holds a text of {size:,} characters, and a text has "
-                    f"{max_characters:,} at most."
+                    f"`{name}` holds a text of {size:,} characters, but a text may "
+                    f"have at most {max_characters:,}."
                 )
                 raise ValueError(msg)
         if read is None:
-            msg = f"`{name}` holds values of {spec.dtype}. Received: {value!r:.80}"
+            msg = f"`{name}` must hold values of {spec.dtype}. Received: {value!r:.80}"
             raise ValueError(msg)
         array[at] = read
     return array.reshape(shape)

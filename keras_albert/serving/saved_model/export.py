@@ -116,7 +116,7 @@ def _describe_training(task: AlbertTask) -> dict[str, Any]:
 
 def _choose_version(path: Path, version: int | None) -> int:
     if path.exists() and not path.is_dir():
-        msg = f"{path} is a file, and the export is a directory. Name another path."
+        msg = f"{path} is a file, but the export is a directory. Choose another path."
         raise NotADirectoryError(msg)
     versions = served_versions(path)
     if version is None:
@@ -165,8 +165,8 @@ def _check_options(
     longest = task.backbone.max_sequence_length
     if type(max_length) is not int or not shortest <= max_length <= longest:
         raise ValueError(
-            f"`max_length` is a whole number from {shortest} to {longest}, the longest "
-            f"row that the model reads. Received: max_length={max_length!r}"
+            f"`max_length` must be a whole number from {shortest} to {longest}, the "
+            f"longest row that the model reads. Received: max_length={max_length!r}"
         )
     # The token classifier's stride must fit its windows, which may now be shorter.
     window_stride(getattr(preprocessor, "stride", None), max_length - 2)
@@ -182,7 +182,7 @@ def _check_options(
         most = task.backbone.vocabulary_size if is_of_tokens else task.num_classes
         if type(top_k) is not int or not 1 <= top_k <= most:
             raise ValueError(
-                f"`top_k` is a whole number from 1 to {most}: the model has no more to "
-                f"choose from. Received: top_k={top_k!r}"
+                f"`top_k` must be a whole number from 1 to {most}: the model has no "
+                f"more to choose from. Received: top_k={top_k!r}"
             )
     return {"max_length": max_length, "top_k": top_k}

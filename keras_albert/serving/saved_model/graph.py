@@ -126,7 +126,7 @@ def check_rows(tensors: Sequence[Any], specs: Sequence[Any]) -> list[Any]:
     ]
     count, *others = (tf.shape(tensor)[0] for tensor in tensors)
     names = ", ".join(f"`{spec.name}`" for spec in specs)
-    message = f"{names} have as many rows as each other."
+    message = f"{names} must have the same number of rows."
     alike = [tf.debugging.assert_equal(each, count, message) for each in others]
     # Otherwise later operations would not wait for the checks.
     with tf.control_dependencies(alike):

@@ -116,9 +116,9 @@ class NamedClasses:
             if len(names) < self.num_classes:
                 remedy = "since a batch or a small set may lack some"
             raise ValueError(
-                f"The targets have {len(names)} names ({', '.join(names[:9])}), "
-                f"and the model has {self.num_classes} classes. Pass "
-                f"`labels=[...]` to the model, {remedy}."
+                f"The targets have {len(names)} names ({', '.join(names[:9])}), but "
+                f"the model has {self.num_classes} classes. Pass `labels=[...]` to the "
+                f"model, {remedy}."
             )
         return names
 
@@ -135,7 +135,7 @@ def count_classes(num_classes: int | None, labels: Sequence[str] | None) -> int:
     is_list = hasattr(names, "__getitem__") and not isinstance(names, str | Mapping)
     if not (is_list and all(isinstance(name, str) for name in names)):
         raise ValueError(
-            "`labels` are a list of strings, in the order of the numbers of classes. "
+            "`labels` must be a list of strings, in the order of the class numbers. "
             f"Received: labels={labels!r:.200}"
         )
     if labels is not None and len(set(labels)) != len(labels):

@@ -100,7 +100,7 @@ def match_loss(loss: Any, are_logits: bool | None) -> Any:
         else "Pass a cross-entropy"
     )
     raise ValueError(
-        f"{type(loss).__name__} reads {kinds[bool(reads_logits)]}, and this model "
+        f"{type(loss).__name__} reads {kinds[bool(reads_logits)]}, but this model "
         f"returns {kinds[are_logits]}. {remedy}, or leave out `loss`."
     )
 
@@ -111,7 +111,7 @@ def check_metric_names(**metrics: Any) -> None:
         if given == "auto":
             continue
         if isinstance(given, str):
-            raise TypeError(f"`{argument}` is a list: pass [{given!r}].")
+            raise TypeError(f"`{argument}` must be a list: pass [{given!r}].")
         for each in keras.tree.flatten(given):
             if isinstance(each, str) and each not in (*_BY_SHAPE, *_SCORES):
                 _check_name("metric", each, keras.metrics)
@@ -169,11 +169,11 @@ def _named_metric(
     name: str, num_classes: int, threshold: float | None
 ) -> keras.metrics.Metric:
     if num_classes == 1:
-        msg = f"{name!r} is a metric of classes, and this model returns scores."
+        msg = f"{name!r} is a metric for classes, but this model returns scores."
         raise ValueError(msg)
     if name == "mcc" and threshold is not None:
         raise ValueError(
-            "'mcc' compares one class of each text, and here a text may have several "
+            "'mcc' compares one class per text, but here a text may have several "
             "labels. Leave it out."
         )
     if name == "auc":

@@ -78,7 +78,7 @@ def predict_all(
     if is_planned and steps is not None and steps < len(batches):
         # Batches are of similar length, so the first ones are not the first examples.
         raise ValueError(
-            f"`steps={steps}` ends a data set early, and `x` is no data set: it has "
+            f"`steps={steps}` ends a data set early, but `x` is not one: it has "
             f"{len(batches)} batches. Pass only the examples to predict."
         )
     if is_planned and not len(batches.examples):

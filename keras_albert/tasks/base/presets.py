@@ -144,7 +144,7 @@ def check_preprocessor(backbone: AlbertBackbone, preprocessor: Any) -> None:
     if preprocessor.max_length > backbone.max_sequence_length:
         raise ValueError(
             f"The preprocessor makes rows of up to {preprocessor.max_length} tokens, "
-            f"and the backbone reads {backbone.max_sequence_length}. Build the "
+            f"but the backbone reads at most {backbone.max_sequence_length}. Build the "
             f"preprocessor with max_sequence_length={backbone.max_sequence_length}."
         )
     if preprocessor.tokenizer.proto is None:
@@ -152,7 +152,7 @@ def check_preprocessor(backbone: AlbertBackbone, preprocessor: Any) -> None:
     size = preprocessor.tokenizer.vocabulary_size()
     if size > backbone.vocabulary_size:
         raise ValueError(
-            f"The vocabulary has {size} tokens, and the backbone embeds "
+            f"The vocabulary has {size} tokens, but the backbone embeds "
             f"{backbone.vocabulary_size}. Use the vocabulary that the backbone was "
             "made with."
         )
@@ -165,7 +165,7 @@ def check_vocabulary_size(
     size, embedded = tokenizer.vocabulary_size(), backbone.vocabulary_size
     if not embedded - _PADDING < size <= embedded:
         raise ValueError(
-            f"The vocabulary in {source} has {size:,} tokens, and its weights embed "
+            f"The vocabulary in {source} has {size:,} tokens, but its weights embed "
             f"{embedded:,}: they are not of the same checkpoint. Copy the vocabulary "
             "there that belongs to the weights, or pass a `preprocessor` with it."
         )

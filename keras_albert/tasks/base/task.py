@@ -192,9 +192,9 @@ class AlbertTask(AutomaticCompile, TaskPresets):
     def encode_class_weight(self, class_weight: Any) -> dict[int, float]:
         """Return a weight for each class number, after a check; see `fit`."""
         raise ValueError(
-            "`class_weight` needs targets of one class for each example, and this "
-            f"{type(self).__name__} learns others. Pass `sample_weight` instead; "
-            "a tagger's may have a weight for each word."
+            "`class_weight` needs one class for each example, but this "
+            f"{type(self).__name__} has other targets. Pass `sample_weight` instead; a "
+            "tagger's may have a weight for each word."
         )
 
     def encode(
@@ -207,7 +207,7 @@ class AlbertTask(AutomaticCompile, TaskPresets):
         """Return the preprocessor, which `method` needs, or raise if there is none."""
         if self.preprocessor is None:
             raise ValueError(
-                f"`{method}` reads texts, and this model has no preprocessor. Build it "
+                f"`{method}` reads texts, but this model has no preprocessor. Build it "
                 "with one, or call `predict` on ids."
             )
         return self.preprocessor
@@ -282,10 +282,10 @@ class AlbertTask(AutomaticCompile, TaskPresets):
         Raises:
             TypeError: If `x` has an unknown type, or an argument an unknown name.
             ValueError: If a text, a target (with its row) or a class weight is invalid;
-                if there are no examples, or other numbers of examples and targets; if a
+                if there are no examples, or not one target for each; if a
                 data set is infinite, or an iterator for several epochs, without
                 `steps_per_epoch`; if the task is not compiled; or if one of several
-                processes has other data, settings or versions, or is not connected.
+                processes has different data, settings or versions, or is not connected.
 
         Example:
             >>> from keras_albert import AlbertClassifier
@@ -554,8 +554,8 @@ class AlbertTask(AutomaticCompile, TaskPresets):
     ) -> dict[int, float]:
         if sample_weight is not None:
             raise ValueError(
-                "Pass `class_weight` or `sample_weight`, not both: multiply the "
-                "weight of each example with its class weight."
+                "Pass `class_weight` or `sample_weight`, not both: multiply the weight "
+                "of each example by its class weight."
             )
         return self.encode_class_weight(class_weight)
 

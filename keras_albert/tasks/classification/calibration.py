@@ -26,14 +26,17 @@ def calibrate(
     """Scale the head, and set the threshold; see `AlbertClassifier.calibrate`."""
     if classifier.is_regression or not classifier.returns_logits:
         raise ValueError(
-            "`calibrate` is for classifiers of one class that return logits. Received: "
-            f"num_classes={classifier.num_classes}, activation="
+            "`calibrate` works for single-label classifiers that return logits. "
+            f"Received: num_classes={classifier.num_classes}, activation="
             f"{getattr(classifier.activation, '__name__', classifier.activation)}"
         )
     if error_rate is not None:
         check_rates(error_rate=error_rate)
         if error_rate in (0, 1):
-            msg = f"`error_rate` is between 0 and 1. Received: error_rate={error_rate}"
+            msg = (
+                "`error_rate` must be between 0 and 1. Received: "
+                f"error_rate={error_rate}"
+            )
             raise ValueError(msg)
     check_packages("Calibration", "scipy", "scipy")
     classifier.require_preprocessor("calibrate")
@@ -43,15 +46,15 @@ def calibrate(
         targets = targets.argmax(-1)
     logits = np.asarray(classifier.predict(x, verbose=0), np.float64)
     if len(targets) != len(logits):
-        msg = f"`x` has {len(logits)} texts, and `y` has {len(targets)} labels."
+        msg = f"`x` has {len(logits)} texts, but `y` has {len(targets)} labels."
         raise ValueError(msg)
     if not len(targets):
         raise ValueError("There are no examples: `x` is empty. Pass labelled texts.")
     if len(classes := np.unique(targets)) < 2:
         raise ValueError(
             f"All {len(targets)} texts have the label "
-            f"{classifier.class_names[classes[0]]!r}, by which no probability can be "
-            "judged. Pass texts of several classes."
+            f"{classifier.class_names[classes[0]]!r}, but calibration needs several "
+            "classes. Pass texts of others, too."
         )
     # Rows that chose the temperature are no fair sample for the threshold.
     first, rest = slice(0, None, 2), slice(1, None, 2)
@@ -116,7 +119,8 @@ def set_threshold(
         least = 2 * (math.ceil(1 / error_rate) - 1)
         raise ValueError(
             f"`error_rate={error_rate}` needs at least {least} texts, half of them for "
-            f"the threshold. Received: {count} for it. Pass more, or a higher rate."
+            f"the threshold. Received: {count} for the threshold. Pass more, or a "
+            "higher rate."
         )
     return float(np.sort(probabilities[np.arange(count), targets])[rank - 1])
 

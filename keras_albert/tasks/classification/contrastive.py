@@ -38,12 +38,12 @@ def train_encoder(
     preprocessor = classifier.require_preprocessor("fit")
     if not target_kind(classifier).is_class or len(columns) > 1:
         raise ValueError(
-            "`method='contrastive'` is for single texts that have one class each. Pass "
+            "`method='contrastive'` works for single texts with one class each. Pass "
             "`method='linear'`, or fine-tune."
         )
     if not classifier.backbone.trainable_variables:
         raise ValueError(
-            "`method='contrastive'` trains the encoder, which is frozen. Pass "
+            "`method='contrastive'` trains the encoder, but it is frozen. Pass "
             "`method='linear'`."
         )
     embedder = AlbertTextEmbedder(

@@ -71,8 +71,8 @@ def read_exit_rule(
     is_scored = patience is not None and classifier.is_regression
     if is_scored != (tolerance is not None):
         raise ValueError(
-            "`tolerance` is the difference of scores that agree: a regression takes it "
-            f"with `patience`, and nothing else does. Received: patience={patience!r}, "
+            "`tolerance` is the largest difference between scores that agree, for a "
+            f"regression with `patience`. Received: patience={patience!r}, "
             f"tolerance={tolerance!r}, num_classes={classifier.num_classes}"
         )
     if num_layers is not None and classifier.exits:
@@ -86,9 +86,9 @@ def read_exit_rule(
         return None
     if not classifier.exits:
         raise ValueError(
-            f"`{names[0]}` needs a head after each layer, and this classifier has "
-            "only the last one. Train one that is built with `exits=True`, or run "
-            "fewer layers with `num_layers`."
+            f"`{names[0]}` needs a head after each layer, but this classifier has only "
+            "the last one. Train one that is built with `exits=True`, or run fewer "
+            "layers with `num_layers`."
         )
     if threshold is None:
         _check_patience(patience, tolerance, classifier.backbone.num_layers)

@@ -95,8 +95,8 @@ def explain(
     _, batched = classifier.require_preprocessor("explain").columns(text)
     if batched:
         raise ValueError(
-            "`explain` takes one text, or a pair of texts, and several were given. "
-            "Call it for each of them."
+            "`explain` takes one text or one pair of texts, but received several. Call "
+            "it for each of them."
         )
     return explain_texts(classifier, [text], [label], steps)[0]
 
@@ -185,7 +185,7 @@ def _class_number(classifier: "AlbertClassifier", label: str | None) -> int | No
         return 0
     if label is not None and label not in classifier.class_names:
         known = ", ".join(map(repr, classifier.class_names))
-        raise ValueError(f"`label` is one of {known}. Received: label={label!r}")
+        raise ValueError(f"`label` must be one of {known}. Received: label={label!r}")
     return None if label is None else classifier.class_names.index(label)
 
 

@@ -109,8 +109,9 @@ class AlbertClassifier(
         num_classes = count_classes(num_classes, labels)
         if num_classes == 1 and labels is not None:
             raise ValueError(
-                "A classifier needs two classes or more. Received: "
-                f"labels={list(labels)}. A regression has `num_classes=1` and no names."
+                "A classifier needs at least two classes. Received: "
+                f"labels={list(labels)}. For a regression, pass `num_classes=1` and no "
+                "labels."
             )
         num_exits = early_exit.count_exits(exits, backbone)
         self.backbone = backbone
@@ -317,19 +318,20 @@ class AlbertClassifier(
     def _check_method(self, method: Any, strength: Any, options: set[str]) -> None:
         if method is not None and method not in linear.METHODS:
             raise ValueError(
-                "`method` is 'linear', 'contrastive' or 'finetune'. Received: "
+                "`method` must be 'linear', 'contrastive' or 'finetune'. Received: "
                 f"method={method!r}"
             )
         if strength is not None:
             arguments.check_finite_and_positive(C=strength)
             if method not in linear.SOLVED:
                 msg = (
-                    "`C` is of a linear head. Pass `method='linear'`, or leave it out."
+                    "`C` applies to a linear head. Pass `method='linear'`, or leave it "
+                    "out."
                 )
                 raise ValueError(msg)
         if method in linear.SOLVED and options:
             raise ValueError(
-                "A linear head is solved, without steps. Leave out: "
+                "A linear head is solved directly, without training steps. Leave out: "
                 f"{', '.join(sorted(options))}."
             )
 
@@ -341,7 +343,7 @@ class AlbertClassifier(
             data = read_table(self, x, y, sample_weight, columns, None)
             if is_dataset(data.x) or holds_ids(self, data.x):
                 raise ValueError(
-                    "A linear head is solved by texts in memory. Received: "
+                    "A linear head needs all texts in memory. Received: "
                     f"x={type(data.x).__name__}. Pass lists, or `method='finetune'`."
                 )
             check_targets(self, data.x, data.y, "training")

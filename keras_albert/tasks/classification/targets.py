@@ -118,7 +118,7 @@ def encode_probabilities(
         row, count = int(wrong[0]), len(wrong)
         raise ValueError(
             f"Row {row} has the probabilities {rows[row].tolist()}, which must be at "
-            "least 0 and have the sum 1. Pass the softmax of a model's logits, as "
+            "least 0 and sum to 1. Pass the softmax of a model's logits, as "
             f"`probabilities(outputs)` returns ({count} such row{'s' * (count > 1)})."
         )
     return rows

@@ -63,8 +63,8 @@ class Processes:
             place, process = differ[0]
             name = list(facts)[place]
             raise ValueError(
-                f"Process {process} has other {name} than process 0, and all of "
-                f"{self.count} processes must have the same. {remedy}".rstrip()
+                f"Process {process} has different {name} from process 0, but all "
+                f"{self.count} processes need the same. {remedy}".rstrip()
             )
 
     def copy_numpy_state(self) -> None:
@@ -175,7 +175,7 @@ class TensorflowWorkers(Processes):
         if len(differ):
             process, place = differ[0]
             raise ValueError(
-                f"Process {process} has other weights than process 0, the first of "
+                f"Process {process} has different weights from process 0, the first of "
                 f"them {variables[place].path}. Load the same preset in all processes."
             )
 
@@ -255,7 +255,7 @@ def refuse_processes(what: str) -> None:
     """Raise in one of several processes, each of which would do the same."""
     if (count := num_processes()) > 1:
         raise ValueError(
-            f"This is one of {count} processes, and {what} takes one. Start one."
+            f"This is one of {count} processes, but {what} runs in one. Start only one."
         )
 
 
@@ -344,15 +344,15 @@ def _check_losses(task: Any) -> None:
         getattr(loss, "reduction", "") == "sum" for loss in losses
     ):
         raise ValueError(
-            "Several processes of PyTorch take the mean of their losses, and one has "
-            "reduction='sum'. Leave it out."
+            "PyTorch's processes average their losses, but one loss has "
+            "reduction='sum'. Leave out that argument."
         )
 
 
 def _check_parts(task: Any) -> None:
     if task.compares_rows:
         raise ValueError(
-            "The loss compares all rows of a batch, and each process has only its own. "
+            "The loss compares all rows of a batch, but each process has only its own. "
             "Pass all of them the whole data, and leave out `auto_shard=False`."
         )
     preprocessor = task.preprocessor

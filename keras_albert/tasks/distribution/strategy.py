@@ -135,7 +135,7 @@ def refuse_sharded(cls: type) -> None:
     """Raise for a class of `fully_shard`, whose parameters Keras would not train."""
     if any(base.__name__ == "FSDPModule" for base in cls.__mro__):
         raise ValueError(
-            "`fully_shard` replaces parameters, and the layers of Keras would train "
-            "the former ones. Load the model again, and wrap it in "
+            "`fully_shard` replaces parameters, but Keras's layers would train the old "
+            "ones. Load the model again, and wrap it in "
             "`torch.nn.parallel.DistributedDataParallel` instead."
         )

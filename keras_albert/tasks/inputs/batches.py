@@ -93,7 +93,7 @@ def packed_shape(task: "AlbertTask") -> batching.PackedShape | None:
         return None
     if num_parts() > 1 or task.strategy is not None or task.processes is not None:
         raise ValueError(
-            "Texts share the rows of one device, and this model runs on several. "
+            "Sequence packing works on one device, but this model runs on several. "
             "Received: pack_sequences=True. Set `preprocessor.pack_sequences = False`."
         )
     return batching.PackedShape(task.backbone.hidden_dim)

@@ -25,7 +25,7 @@ def encode_classes(
         values = _numbers(rows)
     if values.dtype.kind == "f":
         _refuse(values, ~np.isfinite(values), "is no label; drop the row or label it")
-        _refuse(values, values % 1 != 0, "is no class number; classes are integers")
+        _refuse(values, values % 1 != 0, "is not a class number; classes are integers")
     elif values.dtype.kind not in "iub":
         raise ValueError(
             f"Labels of dtype {values.dtype} are neither class numbers nor names. Pass "
@@ -57,7 +57,7 @@ def encode_scores(y: Any) -> npt.NDArray[np.float32]:
         for row, value in enumerate(values.tolist()):
             if not isinstance(value, int | float):
                 raise ValueError(
-                    f"Row {row} has the target {value!r}, and a regression "
+                    f"Row {row} has the target {value!r}, but a regression "
                     "(`num_classes=1`) learns numbers. Convert it, or drop the row."
                 )
     scores = values.astype(np.float32)
@@ -84,7 +84,7 @@ def _array(y: Any) -> npt.NDArray[Any]:
     try:
         values = np.asarray(y, object if is_named else None)
     except ValueError:
-        msg = "Labels are one number or name for each text, and these are lists."
+        msg = "Labels must be one number or name for each text, but these are lists."
         raise ValueError(msg) from None
     if values.dtype.kind == "T":
         values = values.astype(object)
@@ -96,14 +96,15 @@ def _flat(y: Any) -> npt.NDArray[Any]:
     values = _array(y)
     if not values.ndim:
         raise ValueError(
-            f"Labels are a list, one for each text. Received: {y!r:.80}. The column of "
-            "a table is named with `label=`."
+            f"Labels must be a list, one for each text. Received: {y!r:.80}. To name "
+            "the column of a table, pass `label=`."
         )
     if values.ndim != 1:
         raise ValueError(
-            "Labels are one number or name for each text. Received an array of shape "
-            f"{values.shape}. For one-hot labels pass `y.argmax(axis=-1)`, or compile "
-            "with a loss of probabilities, `keras.losses.CategoricalCrossentropy(...)`."
+            "Labels must be one number or name for each text. Received an array of "
+            f"shape {values.shape}. For one-hot labels pass `y.argmax(axis=-1)`, or "
+            "compile with a loss of probabilities, "
+            "`keras.losses.CategoricalCrossentropy(...)`."
         )
     return values
 
@@ -139,8 +140,8 @@ def _encode_names(
             if are_integer_names(labels):
                 remedy = "Integers are names if all names are integers. " + remedy
             raise ValueError(
-                f"Row {row} has the label {value!r}, which is no class of the model. "
-                f"Its classes are: {known}. {remedy}"
+                f"Row {row} has the label {value!r}, which is not a class of the "
+                f"model. Its classes are: {known}. {remedy}"
             )
         encoded[row] = numbers[name]
     return encoded
@@ -188,8 +189,8 @@ def _class_number(key: Any, num_classes: int, names: tuple[str, ...]) -> int:
     known = "" if are_integer_names(names) else f"0 to {num_classes - 1}, or "
     known = f"{known}{', '.join(map(repr, names))}".removesuffix(", or ")
     msg = (
-        f"`class_weight` has {key!r}, which is no class of the model. Its classes are: "
-        f"{known}."
+        f"`class_weight` has {key!r}, which is not a class of the model. Its classes "
+        f"are: {known}."
     )
     if isinstance(key, str) and not names:
         msg += " Pass `labels=[...]` to the model to name them."

@@ -93,7 +93,7 @@ def _own_batch_size(task: "AlbertTask", batch_size: int, rows: int) -> int:
     processes = task.processes
     if batch_size % processes.count:
         raise ValueError(
-            f"`batch_size` counts the rows of all processes, and {batch_size} cannot "
+            f"`batch_size` counts the rows of all processes, but {batch_size} cannot "
             f"be divided among {processes.count}. Choose a multiple."
         )
     own = int(batch_size // processes.count)
@@ -135,7 +135,7 @@ def unpack_validation(task: "AlbertTask", data: Any) -> tuple[Any, Any, Any]:
         return data, None, None
     if len(data) > 3:
         raise ValueError(
-            "`validation_data` is (x, y), (x, y, sample_weight), a data set or a "
+            "`validation_data` must be (x, y), (x, y, sample_weight), a data set or a "
             f"table. Received: {type(data).__name__} of {len(data)} elements."
         )
     x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(tuple(data))
@@ -195,7 +195,7 @@ def _encode(task: "AlbertTask", mode: Mode, data: tables.RawData) -> tuple[Any, 
         targets = y if y is None or is_encoded else task.encode_targets(y)
         if targets is not None and len(targets) != 1 and is_single(task, x):
             raise ValueError(
-                f"There are {len(targets)} targets, and `x` is one example: "
+                f"There are {len(targets)} targets, but `x` is one example: "
                 f"{str(x)[:80]!r}. If the elements of a tuple are examples, pass "
                 "`list(x)`."
             )
@@ -350,7 +350,7 @@ def split_validation(
     is_fraction = isinstance(given, Real) and 0 < float(given) < 1
     if not is_fraction or datasets.is_dataset(x):
         raise ValueError(
-            "`validation_split` is a fraction between 0 and 1 of data in memory. "
+            "`validation_split` must be a fraction between 0 and 1 of data in memory. "
             f"Received: validation_split={fraction!r}, x={type(x).__name__}. Pass "
             "`validation_data` instead."
         )

@@ -41,7 +41,7 @@ def read_ids(
     ):
         types = ", ".join(f"{name} {a.dtype} {a.shape}" for name, a in ids.items())
         raise ValueError(
-            f"Ids are arrays of integers, all of one shape ({', '.join(axes)}). "
+            f"Ids must be arrays of integers, all of one shape ({', '.join(axes)}). "
             f"Received: {types}. Pass what the preprocessor returns for several texts."
         )
     for name, limit, what in (
@@ -51,9 +51,9 @@ def read_ids(
     ):
         if (row := first_outside(ids[name], limit)) is not None:
             raise ValueError(
-                f"Row {row} of `{name}` contains an id outside 0 to "
-                f"{limit - 1}, the model's `{what}` being {limit}. Use the vocabulary "
-                "that the model was made with."
+                f"Row {row} of `{name}` contains an id outside 0 to {limit - 1}: the "
+                f"model's `{what}` is {limit}. Use the vocabulary that the model was "
+                "made with."
             )
     length = shapes["token_ids"][-1]
     if not length:
@@ -61,8 +61,8 @@ def read_ids(
         raise ValueError(msg)
     if length > backbone.max_sequence_length:
         raise ValueError(
-            f"The rows of `token_ids` have {length} tokens, and the model reads "
-            f"{backbone.max_sequence_length}. Truncate them."
+            f"The rows of `token_ids` have {length} tokens, but the model reads at "
+            f"most {backbone.max_sequence_length}. Truncate them."
         )
     return ids
 

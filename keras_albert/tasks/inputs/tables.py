@@ -77,7 +77,7 @@ def read_table(
         x = {name: [row.get(name) for row in x] for name in x[0]}
     if type(x).__name__.endswith("DatasetDict"):
         splits = ", ".join(f"data[{name!r}]" for name in x)
-        raise ValueError(f"The data are of several splits. Pass one of {splits}.")
+        raise ValueError(f"The data set has several splits. Pass one of: {splits}.")
     if holds_ids(task, x) or not has_columns(x):
         if is_named:
             raise ValueError(

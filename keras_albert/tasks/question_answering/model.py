@@ -106,7 +106,10 @@ class AlbertQuestionAnswerer(AlbertTask, keras_hub.models.Task):
         **kwargs: Any,
     ) -> None:
         if head not in ("independent", "conditional"):
-            msg = f"`head` is 'independent' or 'conditional'. Received: head={head!r}"
+            msg = (
+                "`head` must be 'independent' or 'conditional'. Received: "
+                f"head={head!r}"
+            )
             raise ValueError(msg)
         check_positive(start_n_top=start_n_top, end_n_top=end_n_top)
         check_at_most(MAX_STARTS, start_n_top=start_n_top, end_n_top=end_n_top)
@@ -388,7 +391,7 @@ def read_span_targets(y: Any, names: tuple[str, ...]) -> dict[str, npt.NDArray[A
     if not isinstance(y, Mapping) or not set(names) <= set(y):
         received = sorted(y) if isinstance(y, Mapping) else type(y).__name__
         raise TypeError(
-            f"The targets of ids are a dict of {', '.join(names)}, as the "
+            f"The targets of ids must be a dict of {', '.join(names)}, as the "
             f"preprocessor returns them. Received: {received}"
         )
     targets = {}
@@ -403,7 +406,7 @@ def check_places(name: str, places: npt.NDArray[Any], length: int, least: int) -
     """Check that positions are inside of their rows."""
     if (row := first_outside(places, length, least)) is not None:
         raise ValueError(
-            f"Row {row} of `{name}` is {places[row].tolist()}, and its tokens have the "
+            f"Row {row} of `{name}` is {places[row].tolist()}, but its tokens have the "
             f"places 0 to {length - 1}. Pass 0, the place of [CLS], where the row does "
             "not hold the answer."
         )
@@ -413,7 +416,7 @@ def _numbers(name: str, values: Any, kinds: str, dtype: Any) -> npt.NDArray[Any]
     array = np.asarray(keras.ops.convert_to_numpy(values))
     if array.ndim not in (1, 2) or array.dtype.kind not in kinds:
         raise ValueError(
-            f"`{name}` is an array of numbers, one a row, as the preprocessor returns "
-            f"it. Received: {array.dtype} {array.shape}"
+            f"`{name}` must be an array with one number per row, as the preprocessor "
+            f"returns it. Received: {array.dtype} {array.shape}"
         )
     return array.astype(dtype)

@@ -37,8 +37,8 @@ def similarity_scores(first: Any, second: Any, scores: Any) -> dict[str, float]:
     counts = len(first), len(second), len(scores)
     if len(set(counts)) > 1:
         raise ValueError(
-            "Each pair has two vectors and a score. Received: "
-            f"{counts[0]} first vectors, {counts[1]} second ones, {counts[2]} scores."
+            f"Each pair needs two vectors and a score. Received: {counts[0]} first "
+            f"vectors, {counts[1]} second ones, {counts[2]} scores."
         )
     if len(bad := np.flatnonzero(~np.isfinite(scores))):
         msg = f"Row {bad[0]} has the score {scores[bad[0]]}. Drop it or correct it."
@@ -140,8 +140,8 @@ def clustering_scores(
         1.0
     """
     if len(vectors) != len(labels):
-        msg = f"There are {len(vectors)} vectors, and {len(labels)} labels."
-        raise ValueError(f"{msg} Each text has one of both.")
+        msg = f"There are {len(vectors)} vectors, but {len(labels)} labels."
+        raise ValueError(f"{msg} Each text needs one of each.")
     what, extra = "`clustering_scores`", "keras-albert[examples]"
     cluster = import_package(what, extra, "sklearn.cluster")
     metrics = import_package(what, extra, "sklearn.metrics")

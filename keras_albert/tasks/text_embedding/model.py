@@ -35,7 +35,7 @@ def check_dim(dim: object, width: int, name: str = "dim") -> int:
     """Return a width of vectors, after a check."""
     if not is_whole_number(dim) or not 1 <= dim <= width:
         raise ValueError(
-            f"`{name}` is a width from 1 to {width}, the vectors' own. Received: "
+            f"`{name}` must be a width from 1 to {width}, the vectors' own. Received: "
             f"{dim!r}"
         )
     return int(dim)
@@ -129,7 +129,7 @@ class AlbertTextEmbedder(DocumentOutputs, AlbertTask, keras_hub.models.TextEmbed
     ) -> None:
         if objective not in ("cosine", "contrastive"):
             raise ValueError(
-                "`objective` is 'cosine' or 'contrastive'. Received: "
+                "`objective` must be 'cosine' or 'contrastive'. Received: "
                 f"objective={objective!r}"
             )
         if not temperature > 0:
@@ -327,7 +327,7 @@ class AlbertTextEmbedder(DocumentOutputs, AlbertTask, keras_hub.models.TextEmbed
         """
         if guide is not None and not self.is_self_supervised:
             raise ValueError(
-                "A `guide` chooses negatives, and the objective 'cosine' has none. "
+                "A `guide` chooses negatives, but the objective 'cosine' has none. "
                 "Leave it out, or build the model with objective='contrastive'."
             )
         self._guide = guide
@@ -374,7 +374,7 @@ class AlbertTextEmbedder(DocumentOutputs, AlbertTask, keras_hub.models.TextEmbed
         if mode == "prediction":
             return
         if self._guide is not None:
-            raise ValueError("A `guide` reads texts, and `x` has ids. Pass the texts.")
+            raise ValueError("A `guide` reads texts, but `x` has ids. Pass the texts.")
         objectives.check_examples(ids["token_ids"], self.objective)
 
     def encode_targets(self, y: Any) -> FloatArray:
@@ -389,7 +389,7 @@ class AlbertTextEmbedder(DocumentOutputs, AlbertTask, keras_hub.models.TextEmbed
         if outside.any():
             row = int(outside.argmax())
             raise ValueError(
-                f"Row {row} has the similarity {scores[row, 0]}, and a cosine lies "
+                f"Row {row} has the similarity {scores[row, 0]}, but a cosine lies "
                 "between -1 and 1. Scale the similarities: divide by their maximum."
             )
         return scores

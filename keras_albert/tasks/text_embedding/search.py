@@ -19,8 +19,9 @@ def unit_rows(vectors: Any) -> FloatArray:
     vectors = np.asarray(vectors)
     if vectors.ndim != 2 or vectors.dtype.kind in "OSU":
         raise ValueError(
-            "Vectors are an array of numbers (texts, width), as `embed` returns for a "
-            f"list of texts. Received: dtype={vectors.dtype}, shape={vectors.shape}"
+            "Vectors must be an array of numbers (texts, width), as `embed` returns "
+            f"for a list of texts. Received: dtype={vectors.dtype}, "
+            f"shape={vectors.shape}"
         )
     vectors = vectors.astype(np.float32, copy=False)
     lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
@@ -64,8 +65,8 @@ def search(corpus: Any, queries: Any, top_k: int = 10) -> tuple[Int64Array, Floa
     width = corpus.d if is_index else corpus.shape[-1]
     if width != queries.shape[1]:
         raise ValueError(
-            f"The vectors of the corpus have width {width}, and the queries' "
-            f"{queries.shape[1]}. Embed both with the same model, and the same `dim`."
+            f"The vectors of the corpus have width {width}, but the queries have width "
+            f"{queries.shape[1]}. Embed both with the same model and the same `dim`."
         )
     if is_index:
         scores, rows = corpus.search(queries, min(top_k, corpus.ntotal))
@@ -136,7 +137,7 @@ def mine_hard_negatives(
     margin: float = 0.05,
     depth: int = 100,
 ) -> tuple[list[str], ...]:
-    """Find wrong answers that a model takes for similar, to train another one on.
+    """Find wrong answers that look right to a model, to train on as negatives.
 
     The method is TopK-PercPos ([de Souza P. Moreira et al.,
     2024](https://arxiv.org/abs/2407.15831)): a text that is nearly as similar as the
@@ -175,7 +176,7 @@ def mine_hard_negatives(
     check_at_least(0, skip=skip)
     columns, batched = text_columns(x)
     if len(columns) != 2 or not batched:
-        raise ValueError("`x` are pairs, a tuple of two lists `(first, second)`.")
+        raise ValueError("`x` must be pairs: a tuple of two lists `(first, second)`.")
     right: dict[str, set[str]] = {}
     for anchor, answer in zip(*columns, strict=True):
         right.setdefault(anchor, {anchor}).add(answer)

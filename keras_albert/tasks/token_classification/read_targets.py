@@ -31,7 +31,7 @@ def read_tag_rows(y: Any) -> list[Any]:
     y = y.to_list() if hasattr(y, "to_list") else plain_column(y)
     if not isinstance(y, list | tuple | np.ndarray):
         raise ValueError(
-            "Targets are a list of tags, or of entities, for each text. Received: "
+            "Targets must be a list of tags, or of entities, for each text. Received: "
             f"{type(y).__name__}"
         )
     return [_read_row(tags, row) for row, tags in enumerate(y)]
@@ -152,7 +152,7 @@ def refuse_ignored(tags: Sequence[npt.NDArray[np.int32]]) -> None:
     for row, numbers in enumerate(tags):
         if IGNORED in numbers:
             raise ValueError(
-                f"Row {row} has a word without a tag ({IGNORED}), and entities are "
+                f"Row {row} has a word without a tag ({IGNORED}), but entities are "
                 "compared by the tags of all words. Tag it, or leave out the row."
             )
 
@@ -185,8 +185,8 @@ def encode_spans(
     numbers = {name: number for number, name in enumerate(labels)}
     if rows and OUTSIDE not in numbers:
         raise ValueError(
-            f"Entities need the tag {OUTSIDE!r} for words outside, and the model's are "
-            f"{', '.join(labels)}. Pass `labels=tag_names(...)` to the model."
+            f"Entities need the tag {OUTSIDE!r} for words outside, but the model's "
+            f"tags are {', '.join(labels)}. Pass `labels=tag_names(...)` to the model."
         )
     encoded = []
     for row, spans in enumerate(read_spans(rows)):
@@ -198,7 +198,7 @@ def encode_spans(
             if tags[at, 0] < 0:
                 raise ValueError(
                     f"Row {row}, entity {at}, is labelled {span.label!r}, which needs "
-                    f"the tag {lone[0]!r}, and the model has none. Its tags are: "
+                    f"the tag {lone[0]!r}, but the model has none. Its tags are: "
                     f"{', '.join(labels)}. Correct it, or pass `labels=tag_names(...)` "
                     "to the model."
                 )
@@ -212,7 +212,7 @@ def read_tag_numbers(y: Any, num_classes: int) -> npt.NDArray[np.int32]:
     tags = np.asarray(keras.ops.convert_to_numpy(y))
     if tags.ndim != 2 or tags.dtype.kind not in "iu":
         raise ValueError(
-            "The targets of ids are integers (examples, tokens), with the sample "
+            "The targets of ids must be integers (examples, tokens), with the sample "
             "weight 0 where there is no tag, as the preprocessor returns them. "
             f"Received: {tags.dtype} {tags.shape}"
         )

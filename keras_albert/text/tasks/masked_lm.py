@@ -221,7 +221,10 @@ class MaskingPreprocessor(AlbertPreprocessor):
     ) -> None:
         check_truncation(truncate)
         if seed is not None and seed < 0:
-            msg = f"`seed` is a number from 0 on, or None. Received: seed={seed}"
+            msg = (
+                "`seed` must be None or a whole number of at least 0. Received: "
+                f"seed={seed}"
+            )
             raise ValueError(msg)
         lengths = sequence_length, max_sequence_length, length_buckets
         super().__init__(tokenizer, *lengths, pack_sequences, **kwargs)
@@ -233,8 +236,9 @@ class MaskingPreprocessor(AlbertPreprocessor):
         self.max_ngram = max_ngram
         if (self._rates.mask_selection_length or 0) > self.max_length:
             raise ValueError(
-                f"`mask_selection_length` is at most {self.max_length}, the tokens in "
-                f"a row. Received: mask_selection_length={mask_selection_length}"
+                f"`mask_selection_length` must be at most {self.max_length}, the "
+                "tokens in a row. Received: "
+                f"mask_selection_length={mask_selection_length}"
             )
         self.seed = seed
         self._calls = 0
@@ -336,9 +340,9 @@ def segment_pairs(x: Texts) -> tuple[tuple[Any, ...], bool]:
     columns, batched = text_columns(x)
     if len(columns) != MAX_COLUMNS:
         raise ValueError(
-            "The order of segments is learned from pairs, and these are single "
-            f"texts: {str(columns[0][:1])[:80]}. Pass `(first, second)`, lists of "
-            "segments that follow each other, or a list of pairs."
+            "The order of segments is learned from pairs, but these are single texts: "
+            f"{str(columns[0][:1])[:80]}. Pass `(first, second)`, lists of segments "
+            "that follow each other, or a list of pairs."
         )
     return columns, batched
 

@@ -55,7 +55,7 @@ def _read_choices(choices: Any, batched: bool) -> list[list[str]]:
         choices = choices.numpy()
     if not isinstance(choices, list | tuple | np.ndarray):
         raise TypeError(
-            "`choices` are lists of texts, one list a question. Received: "
+            "`choices` must be lists of texts, one list per question. Received: "
             f"{type(choices).__name__}"
         )
     rows = choices if batched else [choices]
@@ -90,7 +90,7 @@ def encode_answers(y: Any) -> IntArray:
         answers = answers[:, 0]
     if answers.ndim != 1:
         raise ValueError(
-            "Each question has one right choice. Received answers of shape "
+            "Each question must have one right choice. Received answers of shape "
             f"{answers.shape}. For one-hot answers pass `y.argmax(axis=-1)`."
         )
     if answers.dtype.kind in "iu" and not (answers < 0).any():
@@ -106,7 +106,7 @@ def check_answers(answers: IntArray, counts: Int64Array) -> None:
         row = int(wrong.argmax())
         answer, count = int(answers[row]), int(counts[row])
         raise ValueError(
-            f"Row {row} has the answer {_name(answer)}, and its question has {count} "
+            f"Row {row} has the answer {_name(answer)}, but its question has {count} "
             f"choices, {_name(0)} to {_name(count - 1)}. Correct the answer, or add "
             "the choice."
         )

@@ -44,9 +44,9 @@ def read_answers(y: Any) -> list[Answers]:
         ]
     if isinstance(y, str | bytes) or not hasattr(y, "__iter__"):
         raise TypeError(
-            "Answers are a list with, for each question, a dict of `text` and "
-            "`answer_start`, a pair (start, text), or None for no answer. Received: "
-            f"{type(y).__name__}"
+            "Answers must be a list that holds, for each question, a dict of `text` "
+            "and `answer_start`, a pair (start, text), or None for no answer. "
+            f"Received: {type(y).__name__}"
         )
     return [_read_row(answer, row) for row, answer in enumerate(y)]
 
@@ -54,8 +54,8 @@ def read_answers(y: Any) -> list[Answers]:
 def _columns(y: Mapping[str, Any]) -> tuple[Any, Any]:
     if not {"text", "answer_start"} <= set(y):
         raise ValueError(
-            "A dict of answers has the columns `text` and `answer_start`. Received: "
-            f"{sorted(y)}"
+            "A dict of answers must have the columns `text` and `answer_start`. "
+            f"Received: {sorted(y)}"
         )
     texts, starts = y["text"], y["answer_start"]
     if len(texts) != len(starts):
@@ -375,7 +375,7 @@ class AlbertQuestionAnswererPreprocessor(
         check_at_most(MAX_STARTS, num_starts=num_starts or 1)
         if misaligned not in ("error", "repair", "drop"):
             raise ValueError(
-                "`misaligned` is 'error', 'repair' or 'drop'. Received: "
+                "`misaligned` must be 'error', 'repair' or 'drop'. Received: "
                 f"misaligned={misaligned!r}"
             )
         lengths = sequence_length, max_sequence_length, length_buckets

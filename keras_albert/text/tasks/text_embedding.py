@@ -119,7 +119,7 @@ class AlbertTextEmbedderPreprocessor(
         columns, batched = self.columns(x)
         if y is not None and len(columns) == 1:
             raise ValueError(
-                "A similarity compares two texts, and `x` has one per row. Pass pairs "
+                "A similarity compares two texts, but `x` has one per row. Pass pairs "
                 "as one argument, `x=(first, second)`."
             )
         texts = SeparateTexts(

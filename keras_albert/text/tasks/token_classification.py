@@ -65,7 +65,7 @@ def word_columns(x: Any) -> tuple[tuple[list[Any], ...], bool]:
         kinds = ("a list of words", "a text")
         here, there = kinds if is_words[row] else kinds[::-1]
         raise ValueError(
-            f"Row {row} is {here}, and row 0 is {there}. Pass raw texts or lists of "
+            f"Row {row} is {here}, but row 0 is {there}. Pass raw texts or lists of "
             "words, not both at once."
         )
     return ([_read_words(words, row) for row, words in enumerate(x)],), True

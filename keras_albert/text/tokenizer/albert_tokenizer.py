@@ -111,8 +111,8 @@ class AlbertTokenizer(PresetMixin, keras_hub.tokenizers.Tokenizer):
         kind = keras.backend.standardize_dtype(self.compute_dtype)
         if kind != "string" and "int" not in kind:
             raise ValueError(
-                "Ids are integers, and pieces are strings. Received: "
-                f"dtype={dtype!r}. Pass 'int32', the default, or 'string'."
+                "`dtype` must be an integer type, for ids, or 'string', for pieces. "
+                f"Received: dtype={dtype!r}. Pass 'int32', the default, or 'string'."
             )
         self.sequence_length = sequence_length
         self.proto: Any = None  # bytes, once there is a vocabulary

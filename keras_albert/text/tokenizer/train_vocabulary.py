@@ -98,13 +98,13 @@ def train_vocabulary(
         )
     if isinstance(texts, str) or isinstance(files, str | os.PathLike):
         raise ValueError(
-            "`texts` and `files` hold several of them. Received: one str or path, "
+            "`texts` and `files` must be lists. Received: one str or path, "
             f"{str(texts or files)[:80]!r}. Put it into a list."
         )
     if 0 < input_sentence_size <= 100:
         raise ValueError(
             "`input_sentence_size` must be 0, for all lines, or more than 100, as "
-            f"SentencePiece will have it. Received: {input_sentence_size}."
+            f"SentencePiece requires. Received: {input_sentence_size}."
         )
     if output_path is not None:
         check_output(output_path)
@@ -217,7 +217,8 @@ def _explain(problem: str, vocabulary_size: int, lines: int) -> str:
         return (
             f"`vocabulary_size={vocabulary_size}` is too large for these texts: "
             f"{lines} lines have at most {limit[1]} pieces. Lower it to that, or train "
-            "on more text. In Python, `hard_vocab_limit=False` takes what there is."
+            "on more text. In Python, `hard_vocab_limit=False` takes as many as there "
+            "are."
         )
     if needed := re.search(r"smaller than required_chars\. \d+ vs (\d+)", problem):
         return (

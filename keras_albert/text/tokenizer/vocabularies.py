@@ -120,7 +120,7 @@ class Vocabulary(abc.ABC):
     def probabilities(self) -> FloatArray:
         """Return the probability of each piece, float32 `(pieces,)`."""
         raise ValueError(
-            "`inverse_frequency` weighs tokens by their probabilities, which a "
+            "`inverse_frequency` weights tokens by their probabilities, which a "
             "WordPiece vocabulary does not contain. Pass `inverse_frequency=None`, or "
             "use a model with a SentencePiece vocabulary."
         )
@@ -347,7 +347,7 @@ def _of_bytes(proto: bytes, rules: AnyRules) -> bytes:
     proto = check_vocabulary(proto)
     if isinstance(rules, WordPieceRules):
         raise ValueError(
-            "The vocabulary is a SentencePiece model, and `WordPieceRules` are for "
+            "The vocabulary is a SentencePiece model, but `WordPieceRules` are for "
             f"WordPiece. Received: text_rules={rules}. Pass `TextRules`, or leave it "
             "out."
         )
@@ -361,8 +361,8 @@ def _word_piece(
 ) -> bytes:
     if isinstance(rules, TextRules):
         raise ValueError(
-            "The vocabulary is WordPiece, and `TextRules` are for SentencePiece."
-            f" Received: text_rules={rules}. Pass `WordPieceRules`, or leave it out."
+            "The vocabulary is WordPiece, but `TextRules` are for SentencePiece. "
+            f"Received: text_rules={rules}. Pass `WordPieceRules`, or leave it out."
         )
     if isinstance(rules, str):
         rules = own or auto_rules(pieces)

@@ -165,8 +165,11 @@ def test_the_old_name_is_known(preset):
     [
         ({"sequence_length": "16"}, "`sequence_length` must be.*Received: .*'16'"),
         ({"sequence_length": 2}, "`sequence_length` must be at least 5"),
-        ({"truncate": "head"}, "`truncate` is 'round_robin' or 'waterfall'"),
-        ({"truncate": ["waterfall"]}, "`truncate` is 'round_robin' or 'waterfall'"),
+        ({"truncate": "head"}, "`truncate` must be 'round_robin' or 'waterfall'"),
+        (
+            {"truncate": ["waterfall"]},
+            "`truncate` must be 'round_robin' or 'waterfall'",
+        ),
     ],
 )
 def test_damaged_settings_are_refused(preset, changes, message):

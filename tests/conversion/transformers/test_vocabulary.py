@@ -90,7 +90,7 @@ def test_the_vocabulary_of_another_model_is_refused(tmp_path):
     (tmp_path / "tokenizer.json").unlink()
     pieces = [*PIECES, *(f"[more{n}]" for n in range(9))]
     (tmp_path / "vocab.txt").write_text("\n".join(pieces))
-    with pytest.raises(ValueError, match=r"has 24 tokens, and its weights embed 15"):
+    with pytest.raises(ValueError, match=r"has 24 tokens, but its weights embed 15"):
         AlbertClassifier.from_preset(tmp_path)
 
 

@@ -89,12 +89,12 @@ def test_one_input_needs_no_name():
             for number in (10**400, -1e39, float("nan"))
         ),
         ({"instances": "a"}, "at least one row"),
-        ({"instances": [None]}, "`text` holds values of string. Received: None"),
-        ({"instances": [1]}, "holds values of string. Received: 1"),
-        ({"instances": [["a"]]}, "holds values of string"),
-        ({"instances": [{"b64": "%"}]}, "holds values of string"),
-        ({"instances": [{"b64": 7}]}, "holds values of string"),
-        ({"instances": [{"tekst": "a"}]}, "holds values of string"),
+        ({"instances": [None]}, "`text` must hold values of string. Received: None"),
+        ({"instances": [1]}, "hold values of string. Received: 1"),
+        ({"instances": [["a"]]}, "hold values of string"),
+        ({"instances": [{"b64": "%"}]}, "hold values of string"),
+        ({"instances": [{"b64": 7}]}, "hold values of string"),
+        ({"instances": [{"tekst": "a"}]}, "hold values of string"),
         ({"inputs": {"tekst": ["a"]}}, "takes: text. Received: tekst"),
         ({"inputs": "a"}, "1 deep"),
         ({"signature_name": "none", "inputs": ["a"]}, "no signature 'none'. The model"),
@@ -104,8 +104,11 @@ def test_one_input_needs_no_name():
             CHOOSE | {"instances": [{"question": "a"}]},
             "Row 0 needs: question, choices. Received: question",
         ),
-        (CHOOSE | {"inputs": {"question": [], "choices": [["a"]]}}, "as many rows"),
-        (TOKENS | {"inputs": [[1], [2, 3]]}, "alike in length"),
+        (
+            CHOOSE | {"inputs": {"question": [], "choices": [["a"]]}},
+            "the same number of rows",
+        ),
+        (TOKENS | {"inputs": [[1], [2, 3]]}, "of equal lengths"),
         (TOKENS | {"inputs": [[1.5]]}, "values of int32"),
         (TOKENS | {"inputs": [[True]]}, "values of int32"),
         (TOKENS | {"inputs": [[2**31]]}, "values of int32"),
@@ -119,7 +122,7 @@ def test_a_wrong_request_is_refused(body, message):
 
 @pytest.mark.parametrize("body", ["", "{", b"\xff", "[" * 100_000, "[]", "null"])
 def test_what_is_no_object_is_refused(body):
-    with pytest.raises(ValueError, match=r"not JSON|is an object"):
+    with pytest.raises(ValueError, match=r"not JSON|be an object"):
         read_rest_request(body, SIGNATURES)
 
 
@@ -147,7 +150,10 @@ def test_answers():
 @pytest.mark.parametrize(
     ("body", "words"),
     [
-        ({"instances": ["a"] * 4}, "`text` has 4 rows, and a request has 3 at most"),
+        (
+            {"instances": ["a"] * 4},
+            "`text` has 4 rows, but a request may have at most 3",
+        ),
         ({"inputs": ["a"] * 4}, "`text` has 4 rows"),
         ({"inputs": {"text": ["é" * 6]}}, "a text of 6 characters"),
         ({"instances": [{"b64": "YWFhYWFh"}]}, "a text of 6 characters"),

@@ -68,13 +68,13 @@ def depth_warnings(call):
         warnings.simplefilter("always")
         result = call()
     texts = [str(warning.message) for warning in caught]
-    return result, [text for text in texts if "is to run" in text]
+    return result, [text for text in texts if "and will run" in text]
 
 
 def test_more_layers_warn(make_classifier, tmp_path):
     classifier = make_classifier()
     deeper, (warning,) = depth_warnings(lambda: at(classifier, 3))
-    assert "trained with 2 layers, and is to run 3" in warning
+    assert "trained with 2 layers and will run 3" in warning
     np.testing.assert_allclose(deeper, rebuilt(classifier, 3), atol=1e-5)
     classifier.save_to_preset(tmp_path / "own")
     classifier.export_to_transformers(tmp_path / "transformers")

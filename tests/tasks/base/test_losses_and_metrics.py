@@ -67,7 +67,7 @@ def test_binary_losses_are_of_each_class_or_score(make_classifier, toy):
 def test_an_object_against_the_head_is_refused(make_classifier, activation, loss):
     model = make_classifier(activation=activation)
     default = model.loss
-    with pytest.raises(ValueError, match=r"reads (logits|prob.*), and this model"):
+    with pytest.raises(ValueError, match=r"reads (logits|prob.*), but this model"):
         model.compile(loss=loss)
     assert model.loss is default
 
@@ -161,7 +161,7 @@ def test_names_are_scores_of_scikit_learn(make_classifier, toy, kind):
 
 
 def test_names_that_are_not_of_the_outputs(make_classifier):
-    with pytest.raises(ValueError, match="'f1' is a metric of classes"):
+    with pytest.raises(ValueError, match="'f1' is a metric for classes"):
         make_classifier(1).compile(metrics=["f1"])
     with pytest.raises(ValueError, match="a text may have several labels"):
         make_classifier(activation="sigmoid").compile(metrics=["mcc"])

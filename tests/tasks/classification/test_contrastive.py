@@ -50,9 +50,9 @@ def test_texts_of_a_class_get_similar_vectors(make_classifier, toy, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"x": (["a", "b"] * 2, ["c", "d"] * 2)}, "single texts that have one class"),
+        ({"x": (["a", "b"] * 2, ["c", "d"] * 2)}, "single texts with one class"),
         ({"y": [0, 0, 0, 1]}, "3 of 4 texts have the label"),
-        ({"epochs": 2}, r"solved, without steps. Leave out: epochs"),
+        ({"epochs": 2}, r"solved directly, without training steps. Leave out: epochs"),
         ({"method": "setfit"}, "'linear', 'contrastive' or 'finetune'"),
     ],
 )
@@ -69,5 +69,5 @@ def test_bad_input_changes_nothing(make_classifier, arguments, message):
 def test_a_frozen_encoder_is_refused(make_classifier):
     model = make_classifier(2)
     model.backbone.trainable = False
-    with pytest.raises(ValueError, match="the encoder, which is frozen"):
+    with pytest.raises(ValueError, match="the encoder, but it is frozen"):
         model.fit(list("abcd"), [0, 0, 1, 1], method="contrastive", verbose=0)

@@ -93,7 +93,7 @@ def test_text_and_picture_show_every_row(rows, tmp_path):
     [
         ({"patiences": [3]}, "largest patience is 2"),
         ({"thresholds": [1.5]}, "between 0 and 1"),
-        ({"tolerances": [0.1]}, "a regression takes it"),
+        ({"tolerances": [0.1]}, "for a regression with"),
         ({"rounds": 0}, "`rounds` must be a whole number"),
     ],
 )

@@ -61,7 +61,7 @@ def test_words_beyond_a_row_are_left_out(sentiment, monkeypatch):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"text": ["one", "two"]}, "takes one text, or a pair"),
+        ({"text": ["one", "two"]}, "takes one text or one pair"),
         ({"text": "one", "label": "so so"}, "'negative', 'positive'. Received: label="),
         ({"text": "one", "steps": 0}, "`steps`"),
     ],

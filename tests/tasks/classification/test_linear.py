@@ -132,7 +132,7 @@ def test_a_preset_and_a_file_keep_it(make_classifier, toy, tmp_path):
     np.testing.assert_allclose(logits_of(loaded, texts), expected, atol=1e-5)
     loaded = keras.saving.load_model(tmp_path / "model.keras")
     np.testing.assert_allclose(logits_of(loaded, texts), expected, atol=1e-5)
-    with pytest.raises(ValueError, match="solved by `fit`"):
+    with pytest.raises(ValueError, match="`fit` solved its head"):
         model.export_to_transformers(tmp_path / "foreign")
 
 
@@ -195,8 +195,12 @@ def test_a_large_cache_begins_anew(tmp_path, monkeypatch):
             {},
             "1 of 8 texts have the label 'bad', where folds need 2",
         ),
-        (["good", "ugly"] * 4, {}, "'ugly', which is no class"),
-        (["good", "bad"] * 4, {"epochs": 3}, "without steps. Leave out: epochs"),
+        (["good", "ugly"] * 4, {}, "'ugly', which is not a class"),
+        (
+            ["good", "bad"] * 4,
+            {"epochs": 3},
+            "without training steps. Leave out: epochs",
+        ),
         (["good", "bad"] * 4, {"validation_split": 0.5}, "Leave out: validation_split"),
         (["good", "bad"] * 4, {"C": -1.0}, "`C` must be a finite number above 0"),
         (["good", "bad"] * 4, {"sample_weight": [0.0] * 8}, "0 of 0 texts have"),
@@ -219,7 +223,7 @@ def test_models_that_cannot_be_solved(make_classifier, toy):
     model = make_classifier()
     with pytest.raises(ValueError, match="'linear', 'contrastive' or 'finetune'"):
         model.fit(texts, numbers, method="logistic")
-    with pytest.raises(ValueError, match="`C` is of a linear head"):
+    with pytest.raises(ValueError, match="`C` applies to a linear head"):
         model.fit(texts, numbers, C=1.0)
     ids = model.preprocessor(texts)
     with pytest.raises(ValueError, match="Received: x=dict"):

@@ -105,7 +105,7 @@ def test_regression(make_classifier, toy):
     good, bad = classifier.classify(["bread lamps bread", "rain storm rain"])
     assert sorted(good) == ["score"]
     assert good["score"] > bad["score"] + 1
-    with pytest.raises(ValueError, match="Row 1 has the target 'good', and a regress"):
+    with pytest.raises(ValueError, match="Row 1 has the target 'good', but a regress"):
         classifier.fit(["a", "b"], [1.0, "good"])
 
 
@@ -139,7 +139,7 @@ class TestLabels:
                 make_classifier(**arguments)
         # Numbers of a dict would not be those of its order.
         for wrong in ("no", [0, 1], ["no", None], {"b": 1, "a": 0}, {"a", "b"}, 3):
-            with pytest.raises(ValueError, match="`labels` are a list of strings"):
+            with pytest.raises(ValueError, match="`labels` must be a list of strings"):
                 make_classifier(None, labels=wrong)
         with pytest.raises(ValueError, match="Each class needs a name of its own"):
             make_classifier(None, labels=["x", "x"])
@@ -190,14 +190,18 @@ class TestBadInput:
         }
         assert trained.predict(ids, verbose=0).shape == (1, 2)
         long = {name: np.ones((1, 33), int) for name in ids}
-        with pytest.raises(ValueError, match="have 33 tokens, and the model reads 32"):
+        with pytest.raises(
+            ValueError, match="have 33 tokens, but the model reads at most 32"
+        ):
             trained.predict(long)
         for wrong in (
             ids | {"token_ids": [[2, 3]]},
             {name: rows[0] for name, rows in ids.items()},
             ids | {"token_ids": np.array(ids["token_ids"], float)},
         ):
-            with pytest.raises(ValueError, match="Ids are arrays of integers, all of"):
+            with pytest.raises(
+                ValueError, match="Ids must be arrays of integers, all of"
+            ):
                 trained.predict(wrong)
         del ids["padding_mask"]
         with pytest.raises(TypeError, match="a dict of token_ids, segment_ids, padd"):

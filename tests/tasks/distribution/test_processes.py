@@ -196,7 +196,7 @@ def test_two_processes_learn_what_one_learns(tmp_path, expected, way):
             data, labels, arguments, batches, settings, *weights = said
             assert len(weights) == (BACKEND != "torch")
             if BACKEND == "tensorflow":
-                assert "Process 1 has other weights than process 0" in weights[0]
+                assert "Process 1 has different weights from process 0" in weights[0]
             assert "Process 1 has other data than process 0" in data
             assert "auto_shard=False" in data
             assert "other data" in labels

@@ -80,11 +80,11 @@ def test_a_huge_batch_is_all_examples(model):
 
 
 def test_arguments_of_constructors(model, make_classifier):
-    with pytest.raises(ValueError, match="`pack_sequences` is True or False"):
+    with pytest.raises(ValueError, match="`pack_sequences` must be True or False"):
         AlbertClassifierPreprocessor(model.preprocessor.tokenizer, pack_sequences="x")
     with pytest.raises(ValueError, match="`layer_norm_epsilon` must be a number from"):
         small_backbone(layer_norm_epsilon=1e300)
-    with pytest.raises(ValueError, match="needs two classes or more"):
+    with pytest.raises(ValueError, match="needs at least two classes"):
         make_classifier(None, labels=["one"])
 
 

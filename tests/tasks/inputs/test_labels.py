@@ -37,12 +37,12 @@ def test_each_class_has_a_weight(given, expected):
         ([1.0, 2.0], TypeError, r"must be a dict.*Received: class_weight=\[1.0, 2.0\]"),
         ("balanced", TypeError, "must be a dict"),
         (np.ones(2), TypeError, "must be a dict"),
-        ({7: 2.0}, ValueError, "has 7, which is no class.*0 to 1, or 'a', 'b'"),
+        ({7: 2.0}, ValueError, "has 7, which is not a class.*0 to 1, or 'a', 'b'"),
         ({-1: 2.0}, ValueError, "has -1"),
         ({0.5: 2.0}, ValueError, "has 0.5"),
         ({True: 2.0}, ValueError, "has True"),
         ({"c": 2.0}, ValueError, "has 'c'"),
-        ({(0, 1): 2.0}, ValueError, "is no class"),
+        ({(0, 1): 2.0}, ValueError, "is not a class"),
         ({0: np.nan}, ValueError, "finite.*Received: nan for the class 0"),
         ({"a": np.inf}, ValueError, "Received: inf for the class 'a'"),
         ({0: 1e39}, ValueError, r"finite.*Received: 1e\+39 for the class 0"),
@@ -100,7 +100,7 @@ def test_wrong_weights_leave_the_model_alone(make_classifier, toy):
     with pytest.raises(ValueError, match="not both"):
         classifier.fit(x, y, class_weight={0: 1.0}, sample_weight=np.ones(8))
     ids = classifier.preprocessor(x)
-    with pytest.raises(ValueError, match="has 7, which is no class"):
+    with pytest.raises(ValueError, match="has 7, which is not a class"):
         classifier.train_on_batch(ids, np.zeros(8, int), class_weight={7: 2.0})
     assert np.isfinite(classifier.train_on_batch(x, y, class_weight={"good": 2})).all()
 
@@ -162,21 +162,21 @@ def test_reads_tensors():
         ([0, 1, 2], None, r"Row 2 has the label 2, which is out of range.*0 to 1"),
         ([0, -1], None, "Row 1 has the label -1, which is out of range"),
         ([0, 2**40], None, "Row 1 has the label .*out of range"),
-        ([0, 1, 0.5], None, r"Row 2 has the label 0.5, which is no class number"),
+        ([0, 1, 0.5], None, r"Row 2 has the label 0.5, which is not a class number"),
         ([0, None], None, "Row 1 has the label None, which is neither"),
         (np.array([0, object()], object), None, "Row 1 has the label <object"),
         (["no", "maybe"], NAMES, "Row 1 has the label 'maybe'.*classes are: 'no', 'y"),
         (["no", None], NAMES, "Row 1 has the label None"),
         (["no", float("nan")], NAMES, "Row 1 has the label nan"),
         (["no", float("nan")], (*NAMES, "nan"), "Row 1 has the label nan"),
-        (["no", 1], NAMES, "Row 1 has the label 1, which is no class"),
+        (["no", 1], NAMES, "Row 1 has the label 1, which is not a class"),
         (["no"], None, r"Row 0 has the label 'no'.*pass `labels="),
         ([[0, 1], [1, 0]], None, r"shape \(2, 2\). For one-hot labels pass"),
         ([["no", "yes"]], NAMES, r"shape \(1, 2\)"),
-        (0, None, r"are a list, one for each text\. Received: 0\."),
-        ("mood", NAMES, "Received: 'mood'. The column of a table is named with"),
-        ({"mood": [0]}, NAMES, "are a list, one for each text"),
-        ([[0], [0, 1]], None, "and these are lists"),
+        (0, None, r"must be a list, one for each text\. Received: 0\."),
+        ("mood", NAMES, "Received: 'mood'. To name the column of a table"),
+        ({"mood": [0]}, NAMES, "must be a list, one for each text"),
+        ([[0], [0, 1]], None, "but these are lists"),
         (np.array(["2020-01-01"], "M8[D]"), None, "Labels of dtype datetime64"),
     ],
 )
@@ -205,7 +205,7 @@ def test_reads_scores():
         ([0.5, float("nan")], "Row 1 has the label nan, which is no target"),
         ([0.5, float("-inf")], "Row 1 has the label -inf"),
         ([0.5, None], "Row 1 has the target None"),
-        ([0.5, "2"], "Row 1 has the target '2', and a regression"),
+        ([0.5, "2"], "Row 1 has the target '2', but a regression"),
         (["1", "2"], "Row 0 has the target '1'"),
         ([[0.5, 1.0]], r"shape \(1, 2\)"),
     ],

@@ -46,7 +46,7 @@ def test_integers_are_names_if_all_names_are(make_classifier, numbers):
     assert model.evaluate(TEXTS, numbers, verbose=0) == pytest.approx(named)
     with pytest.raises(ValueError, match=r"Row 1 has the label '0'.*are names"):
         model.encode_targets([1, 0, 2])
-    with pytest.raises(ValueError, match=r"has 0, which is no class.*are: '1', '2'"):
+    with pytest.raises(ValueError, match=r"has 0, which is not a class.*are: '1', '2'"):
         model.encode_class_weight({0: 1.0})
 
 

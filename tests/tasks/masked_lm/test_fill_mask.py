@@ -115,11 +115,11 @@ class TestFillMask:
             ("a [MASK]", {"top_k": 0}, "top_k=0"),
             ("a [MASK]", {"targets": []}, "`targets` is empty"),
             ("a [MASK]", {"targets": ["a", "rhododendron"]}, "'rhododendron'"),
-            ("a [MASK]", {"targets": ["[CLS"]}, "is no token"),
+            ("a [MASK]", {"targets": ["[CLS"]}, "is not in the vocabulary"),
             ("a [MASK]", {"targets": [3]}, "one is 3"),
             (["a [MASK]", None], {}, "row 1 of texts is None"),
             ("a [MASK]", {"batch_size": 0}, "`batch_size` must be a whole number"),
-            ("a [MASK]", {"targets": 3}, "`targets` are words, and one is 3"),
+            ("a [MASK]", {"targets": 3}, "`targets` must be words, but one is 3"),
         ],
     )
     def test_bad_input(self, masked_lm, texts, arguments, message):

@@ -182,13 +182,15 @@ class TestBadInput:
         outside = targets | {"end_logits": targets["end_logits"] + 99}
         with pytest.raises(ValueError, match="Row 0 of `end_logits`"):
             reader.evaluate(ids, outside, verbose=0)
-        with pytest.raises(TypeError, match="targets of ids are a dict"):
+        with pytest.raises(TypeError, match="targets of ids must be a dict"):
             reader.evaluate(ids, [1, 2, 3], verbose=0)
         starts = np.full((len(ids["token_ids"]), 1), 99)
         with pytest.raises(ValueError, match="Row 0 of `start_positions`"):
             reader.predict(ids | {"start_positions": starts})
         wrong = targets | {"start_logits": np.zeros(len(ids["token_ids"]))}
-        with pytest.raises(ValueError, match="`start_logits` is an array of numbers"):
+        with pytest.raises(
+            ValueError, match="`start_logits` must be an array with one number per row"
+        ):
             reader.evaluate(ids, wrong, verbose=0)
 
 

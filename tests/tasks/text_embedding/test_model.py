@@ -153,7 +153,7 @@ class TestInverseFrequency:
             (toy_proto, "mean", 0.0, "Received: inverse_frequency=0.0"),
             (toy_proto, "cls", 1e-3, "requires the pooling mode 'mean'. Received: 'cl"),
             (model.SerializeToString(), "mean", 1e-3, "Received one of type BPE"),
-            (words, "mean", 1e-3, r"`inverse_frequency` weighs .* WordPiece"),
+            (words, "mean", 1e-3, r"`inverse_frequency` weights .* WordPiece"),
         ):
             arguments = {"pooling_mode": mode, "inverse_frequency": frequency}
             with pytest.raises(ValueError, match=message):
@@ -203,11 +203,14 @@ class TestWidths:
 
     def test_say_what_is_wrong(self, embedder, toy_proto):
         for call, message in (
-            (lambda: embedder.embed("a", dim=33), "`dim` is a width from 1 to 32.* 33"),
+            (
+                lambda: embedder.embed("a", dim=33),
+                "`dim` must be a width from 1 to 32.* 33",
+            ),
             (lambda: small_embedder(toy_proto, dim=0), "from 1 to 32.*Received: 0"),
             (
                 lambda: small_embedder(toy_proto, dim=8, matryoshka_dims=(16,)),
-                "`matryoshka_dims` is a width from 1 to 8, .*16",
+                "`matryoshka_dims` must be a width from 1 to 8, .*16",
             ),
         ):
             with pytest.raises(ValueError, match=message):
@@ -218,7 +221,7 @@ class TestCosine:
     @pytest.mark.parametrize(
         ("x", "y", "message"),
         [
-            ((["a", "b"], ["c", "d"]), [0.5, 5.0], "Row 1 has the similarity 5.0, and"),
+            ((["a", "b"], ["c", "d"]), [0.5, 5.0], "Row 1 has the similarity 5.0, but"),
             ((["a", "b"], ["c", "d"]), [0.5, "x"], "Row 1 has the target 'x'"),
             (["a", "b"], [0.5, 0.5], "A similarity compares two texts"),
             ((["a", "b"], ["c", "d"]), None, "A loss needs targets"),
@@ -368,7 +371,7 @@ class TestGuide:
         x = TRIPLETS[:2]
         with pytest.raises(ValueError, match="the objective 'cosine' has none"):
             embedder.fit(x, np.zeros(8), guide=embedder.embed)
-        with pytest.raises(ValueError, match="A `guide` reads texts, and `x` has ids"):
+        with pytest.raises(ValueError, match="A `guide` reads texts, but `x` has ids"):
             model.fit(model.preprocessor(x), guide=embedder.embed)
         assert model._guide is None
 

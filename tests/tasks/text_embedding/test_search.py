@@ -53,7 +53,7 @@ class TestExact:
     def test_says_what_is_wrong(self):
         vectors = some_vectors(3)
         for corpus, queries, top_k, message in (
-            (vectors, vectors[:, :8], 1, "have width 16, and the queries' 8"),
+            (vectors, vectors[:, :8], 1, "have width 16, but the queries have width 8"),
             (vectors, vectors, 0, "top_k=0"),
             (vectors, vectors[None], 1, r"float32, shape=\(1, 3, 16\)"),
             (vectors, [["a text"] * 16], 1, "an array of numbers"),
@@ -77,7 +77,9 @@ class TestIndex:
         same = rows == exact
         np.testing.assert_allclose(scores[same], cosines[same], atol=1e-5)
         assert search(build_index(corpus[:3]), queries, 10)[0].shape == (50, 3)
-        with pytest.raises(ValueError, match="have width 16, and the queries' 8"):
+        with pytest.raises(
+            ValueError, match="have width 16, but the queries have width 8"
+        ):
             search(index, queries[:, :8])
 
     def test_says_what_to_install(self, monkeypatch):
@@ -113,8 +115,8 @@ class TestHardNegatives:
 
     def test_says_what_is_wrong(self):
         for x, kwargs, message in (
-            (["q"], {}, "`x` are pairs"),
-            (("q", "right"), {}, "`x` are pairs"),
+            (["q"], {}, "`x` must be pairs"),
+            (("q", "right"), {}, "`x` must be pairs"),
             ((["q"], ["right"]), {"num_negatives": 0}, "num_negatives=0"),
             ((["q"], ["right"]), {"skip": -1}, "skip=-1"),
         ):

@@ -151,7 +151,7 @@ def test_one_question_with_its_answer(preprocessor):
     )
     assert packed["token_ids"].shape[0] == 3
     assert int(answer) == 1
-    with pytest.raises(ValueError, match=r"Row 0 has the answer 3 \(D\), and its"):
+    with pytest.raises(ValueError, match=r"Row 0 has the answer 3 \(D\), but its"):
         preprocessor((CONTEXT, "who?", CHOICES), "D")
 
 
@@ -215,15 +215,15 @@ def test_arrays_and_other_sequences():
         ((["q", "r"], [["x"], ["y", None]]), "row 1 of the choices of row 1 is None"),
         ((["q", "r"], [["x"], "yz"]), "The choices of row 1 are 'yz'. Pass a list"),
         ((["q", "r"], [["x"], None]), "The choices of row 1 are None"),
-        ((["q", "r"], "xy"), "one list a question. Received: str"),
-        ((["q", "r"], 5), "one list a question. Received: int"),
+        ((["q", "r"], "xy"), "one list per question. Received: str"),
+        ((["q", "r"], 5), "one list per question. Received: int"),
         ((["q", None], [["x"], ["y"]]), "row 1 of questions is None"),
         ((["c", None], ["q", "r"], [["x"]] * 2), "row 1 of contexts is None"),
         ((["q", "r"], [["x"]]), "Received: 2 questions, 1 lists of choices"),
         (("c", ["q", "r"], [["x"]] * 2), "1 contexts, 2 questions"),
         ([{"question": "q"}], "Row 0 has no 'choices'; it has 'question'"),
         ({"choices": ["x"]}, "`x` has no 'question'"),
-        ([as_dicts(WITHOUT)[0], as_dicts(COLUMNS)[1]], "where row 0 is a tuple of 2"),
+        ([as_dicts(WITHOUT)[0], as_dicts(COLUMNS)[1]], "but row 0 is a tuple of 2"),
     ],
 )
 def test_errors_describe_the_problem(x, message):

@@ -270,7 +270,7 @@ class TestAnswers:
 
     @pytest.mark.parametrize("wrong", ["ten", 3, None])
     def test_other_types_raise(self, wrong):
-        with pytest.raises(TypeError, match="Answers are a list"):
+        with pytest.raises(TypeError, match="Answers must be a list"):
             read_answers(wrong)
 
     def test_columns_of_different_lengths_raise(self):

@@ -82,8 +82,8 @@ def test_pandas_columns():
 @pytest.mark.parametrize(
     ("x", "error", "message"),
     [
-        ([["a"], "b"], ValueError, "Row 1 is a text, and row 0 is a list of words"),
-        (["b", ["a"]], ValueError, "Row 1 is a list of words, and row 0 is a text"),
+        ([["a"], "b"], ValueError, "Row 1 is a text, but row 0 is a list of words"),
+        (["b", ["a"]], ValueError, "Row 1 is a list of words, but row 0 is a text"),
         ([["a"], ["b", None]], ValueError, "row 1 of the words of row 1 is None"),
         ([["a", ["b"]]], ValueError, "row 1 of the words of row 0 is a list"),
         (["a", None], ValueError, "row 1 of texts is None"),
