@@ -57,7 +57,7 @@ def test_a_number_of_all_rows_is_next_to_the_columns():
     rows = [{"text": "a", "patience": 2}]
     with pytest.raises(ValueError, match="`patience` must be one number for all rows"):
         read(signature_name="early", instances=rows)
-    with pytest.raises(ValueError, match="`patience` holds values of int32"):
+    with pytest.raises(ValueError, match="`patience` must hold values of int32"):
         read(signature_name="early", inputs=columns | {"patience": [2]})
 
 
