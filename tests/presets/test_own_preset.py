@@ -243,7 +243,7 @@ class TestSizes:
     @pytest.mark.parametrize(
         ("changes", "message"),
         [
-            ({"num_layers": 10**30}, "`num_layers` may be"),
+            ({"num_layers": 10**30}, "`num_layers` must be"),
             ({"num_layers": True}, "`num_layers` must be a whole number.*=True"),
             ({"hidden_dim": 10**4000}, "`hidden_dim` must be at most .*=1000"),
             ({"hidden_dim": 16.0}, "`hidden_dim` must be.*=16.0"),
