@@ -85,7 +85,7 @@ def test_they_are_refused_in_every_format(checkpoint, convert, name):
         )
     else:
         change_json(path, **{KEYS[name]: value})
-    message = "describes a model of at least|may be 1000 at most"
+    message = "describes a model of at least|must be at most 1000"
     for load_weights in (True, False):
         with pytest.raises(ValueError, match=message):
             AlbertBackbone.from_preset(checkpoint, load_weights=load_weights)

@@ -243,9 +243,9 @@ class TestSizes:
     @pytest.mark.parametrize(
         ("changes", "message"),
         [
-            ({"num_layers": 10**30}, "`num_layers` may be"),
+            ({"num_layers": 10**30}, "`num_layers` must be"),
             ({"num_layers": True}, "`num_layers` must be a whole number.*=True"),
-            ({"hidden_dim": 10**4000}, "`hidden_dim` may be .* at most.*=1000"),
+            ({"hidden_dim": 10**4000}, "`hidden_dim` must be at most .*=1000"),
             ({"hidden_dim": 16.0}, "`hidden_dim` must be.*=16.0"),
             ({"hidden_dim": None}, "`hidden_dim` must be.*=None"),
             ({"hidden_dim": -16}, "`hidden_dim` must be.*=-16"),
@@ -344,7 +344,7 @@ def test_numbers_of_starts_and_strides_are_bounded(task, tmp_path):
     reader.save_to_preset(tmp_path)
     change_all(tmp_path, num_starts=10**9)
     for cls in (AlbertQuestionAnswerer, AlbertQuestionAnswererPreprocessor):
-        with pytest.raises(ValueError, match="`num_starts` may be 100 at most"):
+        with pytest.raises(ValueError, match="`num_starts` must be at most 100"):
             cls.from_preset(tmp_path)
     lengths = {"doc_stride": 10**30, "max_query_length": 10**30}
     change_all(tmp_path, num_starts=5, **lengths)

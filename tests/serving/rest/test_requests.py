@@ -55,9 +55,9 @@ def test_a_number_of_all_rows_is_next_to_the_columns():
     assert plain(request) == {"text": [b"a", b"b"], "patience": 2}
     assert request.inputs["patience"].shape == ()
     rows = [{"text": "a", "patience": 2}]
-    with pytest.raises(ValueError, match="`patience` is one number for all rows"):
+    with pytest.raises(ValueError, match="`patience` must be one number for all rows"):
         read(signature_name="early", instances=rows)
-    with pytest.raises(ValueError, match="`patience` holds values of int32"):
+    with pytest.raises(ValueError, match="`patience` must hold values of int32"):
         read(signature_name="early", inputs=columns | {"patience": [2]})
 
 

@@ -121,7 +121,7 @@ def test_numbers_of_layers_are_bounded(make_classifier):
         lambda: AlbertBackbone(*sizes, num_inner_repetitions=10**9),
         lambda: AlbertClassifier(classifier.backbone, 2, exits=10**6),
     ):
-        with pytest.raises(ValueError, match="may be 1000 at most"):
+        with pytest.raises(ValueError, match="must be at most 1000"):
             call()
 
 

@@ -213,7 +213,9 @@ class TestBadInput:
 
     def test_preprocessor_and_backbone_must_fit(self, trained, make_classifier):
         long = AlbertClassifierPreprocessor(trained.preprocessor.tokenizer)
-        with pytest.raises(ValueError, match=r"up to 512 tokens, and .* reads 32"):
+        with pytest.raises(
+            ValueError, match=r"up to 512 tokens, but .* reads at most 32"
+        ):
             make_classifier(preprocessor=long)
 
     def test_batch_methods_read_texts(self, make_classifier):

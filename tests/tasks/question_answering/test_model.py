@@ -49,7 +49,7 @@ def test_a_context_without_visible_characters_has_no_answer(head, threshold, toy
 
 def test_numbers_that_size_memory_are_bounded(toy_proto):
     for name in ("start_n_top", "end_n_top"):
-        with pytest.raises(ValueError, match=f"`{name}` may be 100 at most"):
+        with pytest.raises(ValueError, match=f"`{name}` must be at most 100"):
             small_reader(toy_proto, head="conditional", **{name: 10**9})
     reader = small_reader(toy_proto)
     expected = reader.answer("the lamps", CONTEXT, 1, 16)

@@ -131,5 +131,5 @@ class TestClusters:
         assert random["V-measure"] < 0.3
 
     def test_needs_a_label_for_each(self):
-        with pytest.raises(ValueError, match="3 vectors, and 2 labels"):
+        with pytest.raises(ValueError, match="3 vectors, but 2 labels"):
             clustering_scores(np.eye(3), ["a", "b"])

@@ -262,5 +262,5 @@ def test_negative_numbers_and_one_hot_raise():
 
 def test_answers_must_be_among_the_choices():
     check_answers(np.array([0, 1]), np.array([1, 2]))
-    with pytest.raises(ValueError, match=r"Row 1 has the answer 30, and .* 2 choices"):
+    with pytest.raises(ValueError, match=r"Row 1 has the answer 30, but .* 2 choices"):
         check_answers(np.array([0, 30, 9]), np.array([1, 2, 1]))
