@@ -31,7 +31,7 @@ from keras_albert.pretraining.prepared_files import (
 from keras_albert.text.random_rows import hashed
 from keras_albert.text.tokenizer.vocabularies import open_vocabulary
 
-# Folders beside the shards: unfinished files, and reports of finished parts.
+# Folders next to the shards: unfinished files, and reports of finished parts.
 TEMPORARY_FOLDER = "temporary"
 PARTS_FOLDER = "parts"
 

@@ -110,7 +110,7 @@ class AlbertClassifierPreprocessor(
     ) -> dict[str, Tensor]:
         """Preprocess TensorFlow string tensors inside a graph, as `call` returns them.
 
-        A text that is not UTF-8 raises an error that names its row. `pad_to` is that of
+        A text that is not UTF-8 raises an error that names its row. For `pad_to`, see
         `pack_in_graph`.
         """
         import tensorflow as tf  # noqa: PLC0415  (needed in graphs only)
