@@ -22,8 +22,8 @@ def run(arguments: argparse.Namespace) -> None:
     import uvicorn  # noqa: PLC0415
 
     from keras_albert.serving.rest.app import build_app, limited_protocol, listen  # noqa: PLC0415
-    from keras_albert.serving.rest.batches import Limits  # noqa: PLC0415
     from keras_albert.serving.rest.model import ServedModel  # noqa: PLC0415
+    from keras_albert.serving.rest.requests import Limits  # noqa: PLC0415
 
     limits = Limits(
         **{limit.name: vars(arguments)[f"max_{limit.name}"] for limit in fields(Limits)}

@@ -49,8 +49,8 @@ class PretrainingBatches:
     optimizer step, is the mean over its masked tokens, or pairs. For a part of a batch
     it is the mean over the part, and `x` also contains `masked_tokens` `(rows,)`, the
     number of masked tokens of the part in the step: the training step of a task weighs
-    the parts by it. Without `shuffle`, weights are 1 and 0: divide the sum by the
-    sum of the weights.
+    the parts by it. Without `shuffle`, weights are 1 and 0: divide the sum by the sum
+    of the weights.
 
     Args:
         data: `PretrainingData`.
@@ -239,7 +239,7 @@ class PretrainingBatches:
             return second, first
         if self.data.second_task is None:
             return pairs
-        # The last number distinguishes these draws from those of masks.
+        # The last number distinguishes these draws from the draws of masks.
         others = self.data.files.draw_others(
             rows, RowDraws(self.data.seed, epochs, rows, 1)
         )

@@ -134,7 +134,7 @@ def build_optimizer(config: PretrainingConfig) -> keras.optimizers.Optimizer:
 
 
 def load_starting_weights(task: AlbertTask, preset: str) -> None:
-    """Copy a preset's weights into a task."""
+    """Load the weights of a preset into a task."""
     # If the task has more positions, the preset's are repeated: what they encode about
     # neighbours applies there, too. Source: [Beltagy et al.,
     # 2020](https://arxiv.org/abs/2004.05150), section 5.
@@ -165,7 +165,7 @@ def load_starting_weights(task: AlbertTask, preset: str) -> None:
         new.assign(old)
 
 
-# Distinguishes the draws from those of batches and dropout, which count as well.
+# Distinguishes these draws from the draws of batches and of dropout.
 _DRAW = 2
 
 

@@ -110,9 +110,9 @@ class Example(NamedTuple):
     document: int
 
 
-# What a file stores of an example besides its ids: where they are among those of the
-# record batch, and a checksum of everything, checked whenever an example is read. One
-# column, since each read of a row costs as much as its tokens.
+# What a file stores of an example besides its ids: where the ids are in the record
+# batch, and a checksum of everything, checked whenever an example is read. One column,
+# since each read of a row costs as much as its tokens.
 _HEAD = np.dtype(
     [
         *(("begin", "<u4"), ("end", "<u4"), ("boundary", "<u4")),
@@ -315,7 +315,7 @@ def _find_columns(pa: Any, path: str) -> _Layout:
 
 
 # Systems allow a process a few hundred to a thousand.
-_MOST_OPEN = 100
+_MAX_OPEN = 100
 
 
 class ExampleFiles:
@@ -373,7 +373,7 @@ class ExampleFiles:
         for owner, row in zip(owners.tolist(), within.tolist(), strict=True):
             self._open[owner] = self._files[owner]
             self._open.move_to_end(owner)
-            if len(self._open) > _MOST_OPEN:
+            if len(self._open) > _MAX_OPEN:
                 self._open.popitem(last=False)[1].close()
             yield self._files[owner], row
 

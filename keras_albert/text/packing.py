@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol
 
 import keras
@@ -253,43 +254,51 @@ class OverlappingWindows:
 
     # Windows begin `stride` tokens apart, and the last one ends with its document. A
     # token is owned by the window with the nearest middle, or the first of two. `size`
-    # and `stride` are one number or one for each document.
+    # and `stride` are one number or one for each document. Arrays are int64, or with
+    # another `xp` than NumPy the tensors of that module.
 
-    def __init__(
-        self, lengths: Int64Array, size: int | Int64Array, stride: int | Int64Array
-    ) -> None:
-        counts = 1 + np.maximum(0, -(-(lengths - size) // stride))
+    def __init__(self, lengths: Any, size: Any, stride: Any, xp: Any = np) -> None:
+        counts = 1 + xp.maximum(-((size - lengths) // stride), 0)
         # The document of each window.
-        self.documents = np.repeat(np.arange(len(lengths)), counts)
-        whole = lengths[self.documents]
-        size = np.broadcast_to(size, lengths.shape)[self.documents]
-        stride = np.broadcast_to(stride, lengths.shape)[self.documents]
-        number = token_rows.ragged_range(np.zeros_like(counts), counts)
-        inside = np.minimum(number * stride, np.maximum(0, whole - size))
-        self._sizes = np.minimum(whole, size)
-        begins = inside + (np.cumsum(lengths) - lengths)[self.documents]
-        # The tokens of each window, as positions in the concatenated documents.
-        self.tokens = token_rows.TokenRows(
-            token_rows.ragged_range(begins, self._sizes).astype(np.int32), self._sizes
+        self.documents = xp.repeat(xp.cumsum(xp.ones_like(lengths)) - 1, counts)
+        kept = xp.minimum(lengths, size)
+        base, first, last, kept, room, stride = (
+            xp.take(each, self.documents)
+            for each in (
+                *(xp.cumsum(lengths) - lengths, xp.cumsum(counts) - counts),
+                *(counts - 1, kept, lengths - kept, stride + 0 * lengths),
+            )
         )
-        # Middles are doubled, and borders quadrupled, to remain integers.
-        middles = 2 * begins + self._sizes
-        same = self.documents[1:] == self.documents[:-1]
-        borders = (middles[1:] + middles[:-1]) // 2
-        low, high = begins.copy(), begins + self._sizes
-        # The middle of token t is t + 1/2.
-        low[1:][same] = (borders[same] + 1) // 2
-        high[:-1][same] = low[1:][same]
-        at = self.tokens.values
-        # Whether the window owns the token, for each of `tokens.values`.
-        self.owned = np.asarray(
-            (at >= np.repeat(low, self._sizes)) & (at < np.repeat(high, self._sizes))
-        )
-        # The number of tokens that each window owns: 0 for an empty document.
-        self.owned_counts: Int64Array = high - low
+        number = xp.cumsum(xp.ones_like(self.documents)) - 1 - first
+
+        def begin(number: Any) -> Any:
+            return base + xp.minimum(number * stride, room)
+
+        def border(number: Any) -> Any:
+            """Return the first token that is nearer than to the window before."""
+            return (begin(number) + begin(number - 1) + kept + 1) // 2
+
+        # The first tokens and those after the last, of the window and of what it owns.
+        self.begins, self.ends = begin(number), begin(number) + kept
+        self.owned_from = xp.where(number == 0, self.begins, border(number))
+        self.owned_to = xp.where(number == last, self.ends, border(number + 1))
 
     def __len__(self) -> int:
         return len(self.documents)
+
+    @cached_property
+    def tokens(self) -> token_rows.TokenRows:
+        """The tokens of each window, as positions in the concatenated documents."""
+        sizes = self.ends - self.begins
+        at = token_rows.ragged_range(self.begins, sizes).astype(np.int32)
+        return token_rows.TokenRows(at, sizes)
+
+    @property
+    def owned(self) -> npt.NDArray[np.bool_]:
+        """Whether the window owns the token, for each of `tokens.values`."""
+        at, sizes = self.tokens
+        low, high = (np.repeat(x, sizes) for x in (self.owned_from, self.owned_to))
+        return np.asarray((at >= low) & (at < high))
 
 
 def window_stride(stride: int | None, size: int) -> int:
@@ -324,7 +333,7 @@ class TextWindows:
         # How many windows each text has.
         self.counts: Int64Array = np.bincount(self._texts, minlength=len(texts))
         # The only window of an empty text owns no token, but has a weight too.
-        owned = np.maximum(1, windows.owned_counts)
+        owned = np.maximum(1, windows.owned_to - windows.owned_from)
         self._shares = owned / np.bincount(self._texts, owned)[self._texts]
 
     def __len__(self) -> int:

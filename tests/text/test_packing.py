@@ -104,7 +104,7 @@ def test_each_token_is_owned_by_the_window_with_most_context(lengths, size, data
                 counts[number] += 1
             place += 1
         assert len(row) == min(size, lengths[document])
-    assert windows.owned_counts.tolist() == counts
+    assert (windows.owned_to - windows.owned_from).tolist() == counts
     assert sorted(owners) == list(range(sum(lengths)))
     assert owners == {token: max(found) for token, found in contexts.items()}
 

@@ -409,7 +409,7 @@ def _delete_stale(
 NUM_LINES = 500_000
 
 # Lines have fewer bytes on average: workers return so many more than are needed.
-_MOST_BYTES = 4096
+_MAX_BYTES = 4096
 
 
 def train_vocabulary_on(
@@ -461,7 +461,7 @@ def train_vocabulary_on(
     if output is not None:
         make_directory(beam_path(output))
     parts = find_parts([beam_path(pattern) for pattern in patterns], part_size)
-    share = num_lines * _MOST_BYTES / max(1, sum(part.num_bytes for part in parts))
+    share = num_lines * _MAX_BYTES / max(1, sum(part.num_bytes for part in parts))
     local: Any = (
         tempfile.TemporaryDirectory() if output is None else nullcontext(output)
     )

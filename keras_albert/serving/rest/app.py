@@ -17,11 +17,12 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from keras_albert.serving.rest.batches import Limits, ReadRequest, RequestBatches
+from keras_albert.serving.rest.batches import ReadRequest, RequestBatches
 from keras_albert.serving.rest.metrics import CONTENT_TYPE, Metrics, RequestMetrics
 from keras_albert.serving.rest.model import ServedModel
 from keras_albert.serving.rest.requests import (
     EmbeddingsRequest,
+    Limits,
     embedding_width,
     read_embeddings_request,
     read_rest_request,

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from keras_albert.serving.rest.requests import (
     EmbeddingsRequest,
+    Limits,
     RestRequest,
     read_rest_request,
 )
@@ -26,27 +27,6 @@ Arrays = dict[str, npt.NDArray[Any]]
 SHORT_TEXT = 128
 # Bytes of texts with their padding; larger batches do not take less time per text.
 MAX_BATCH_BYTES = 2**14
-
-
-@dataclass(frozen=True)
-class Limits:
-    """The limits of requests; each is an option of `keras-albert serve`."""
-
-    # With more bytes in a request, the status is 413; with more rows, or characters of
-    # a text, 400; with more requests that wait for the model, 503.
-    body_bytes: int = 2 * 2**20
-    rows: int = 128
-    characters: int = 100_000
-    requests: int = 16
-    # Including idle ones. A further connection ends the one that has waited longest
-    # for its client, of the client that has most; with status 408 if a request has
-    # begun.
-    connections: int = 64
-    # Of several requests that are computed together; with 1, each is computed alone.
-    batch_rows: int = 64
-    # For a request to arrive, or the status is 408, and for its answer to be read.
-    seconds: int = 20
-
 
 ServedRequest = RestRequest | EmbeddingsRequest
 # Of a body, the signatures, and the maximum numbers of rows and of characters.

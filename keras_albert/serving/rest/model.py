@@ -5,7 +5,8 @@ from typing import Any
 import tensorflow as tf
 import tensorflow_text  # noqa: F401  (its operations)
 
-from keras_albert.serving.rest.batches import Arrays, Limits
+from keras_albert.serving.rest.batches import Arrays
+from keras_albert.serving.rest.requests import Limits
 from keras_albert.serving.verification import TensorSpec, VerifiedModel
 
 # TensorFlow's names of the dtypes of signatures.

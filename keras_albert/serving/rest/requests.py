@@ -11,6 +11,7 @@ import base64
 import binascii
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +22,26 @@ from keras_albert.serving.verification import Signature, TensorSpec
 _DEFAULT = "serving_default"
 _EMBEDDINGS_KEYS = ("dimensions", "encoding_format", "input", "model", "user")
 _MAX_FLOAT32 = float(np.finfo(np.float32).max)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The limits of requests; each is an option of `keras-albert serve`."""
+
+    # With more bytes in a request, the status is 413; with more rows, or characters of
+    # a text, 400; with more requests that wait for the model, 503.
+    body_bytes: int = 2 * 2**20
+    rows: int = 128
+    characters: int = 100_000
+    requests: int = 16
+    # Including idle ones. A further connection ends the one that has waited longest
+    # for its client, of the client that has most; with status 408 if a request has
+    # begun.
+    connections: int = 64
+    # Of several requests that are computed together; with 1, each is computed alone.
+    batch_rows: int = 64
+    # For a request to arrive, or the status is 408, and for its answer to be read.
+    seconds: int = 20
 
 
 class RestRequest(NamedTuple):

@@ -9,7 +9,12 @@ import tensorflow as tf
 from keras_albert.serving.tasks import WINDOWS_AT_ONCE
 from keras_albert.tasks.base.task import AlbertTask
 from keras_albert.tasks.inputs.preprocessed_inputs import ID_NAMES
-from keras_albert.text.packing import join_in_graph, pack_in_graph, window_stride
+from keras_albert.text.packing import (
+    OverlappingWindows,
+    join_in_graph,
+    pack_in_graph,
+    window_stride,
+)
 
 # A server pads strings with "", and numbers with zero.
 _NOTHING = {tf.string: "", tf.int32: 0, tf.float32: 0.0}
@@ -155,39 +160,12 @@ def counts_of(rows: Any, count: Any) -> Any:
     return tf.math.unsorted_segment_sum(tf.ones_like(rows, tf.int32), rows, count)
 
 
-class WindowGraph:
+class WindowGraph(OverlappingWindows):
     """`OverlappingWindows` in TensorFlow operations."""
 
-    # Each window of `documents` has the tokens from `begins` to `ends`, counted over
-    # all documents, and predicts those from `owned_from` to `owned_to`.
-
     def __init__(self, lengths: Any, size: Any, stride: Any) -> None:
-        size, stride = (
-            tf.broadcast_to(tf.cast(value, tf.int64), tf.shape(lengths))
-            for value in (size, stride)
-        )
-        counts = 1 + tf.maximum(-tf.math.floordiv(size - lengths, stride), 0)
-        count = tf.shape(lengths, tf.int64)[0]
-        self.documents = tf.repeat(tf.range(count), counts)
-        whole, size, stride = (
-            tf.gather(values, self.documents) for values in (lengths, size, stride)
-        )
-        number = tf.range(tf.reduce_sum(counts))
-        number -= tf.repeat(tf.cumsum(counts, exclusive=True), counts)
-        inside = tf.minimum(number * stride, tf.maximum(whole - size, 0))
-        base = tf.gather(tf.cumsum(lengths, exclusive=True), self.documents)
-        self.begins = base + inside
-        self.ends = self.begins + tf.minimum(whole, size)
-        # Middles are computed times two, and borders times four, to stay integers.
-        middles = self.begins + self.ends
-        borders = ((middles[1:] + middles[:-1]) // 2 + 1) // 2
-        same = self.documents[1:] == self.documents[:-1]
-        self.owned_from = tf.concat(
-            [self.begins[:1], tf.where(same, borders, self.begins[1:])], axis=0
-        )
-        self.owned_to = tf.concat(
-            [tf.where(same, borders, self.ends[:-1]), self.ends[-1:]], axis=0
-        )
+        lengths = tf.cast(lengths, tf.int64)
+        super().__init__(lengths, size, stride, tf.experimental.numpy)
 
     def take(self, values: Any) -> Any:
         """Return each window's part of the values of all tokens, a ragged tensor."""

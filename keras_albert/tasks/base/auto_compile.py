@@ -80,7 +80,7 @@ class AutomaticCompile(StrategyMixin):
 
     @property
     def trainable_variables(self) -> list[Any]:
-        """The variables that training changes; an unused pooler has none."""
+        """The variables that training changes, without an unused pooler."""
         return self._split(self.variables, True) if self.trainable else []
 
     @property
@@ -90,7 +90,7 @@ class AutomaticCompile(StrategyMixin):
 
     @property
     def trainable_weights(self) -> list[Any]:
-        """The weights that training changes; an unused pooler has none."""
+        """The weights that training changes, without an unused pooler."""
         return self._split(self.weights, True) if self.trainable else []
 
     @property
@@ -292,7 +292,7 @@ class AutomaticCompile(StrategyMixin):
     def compile_from_config(self, config: dict[str, Any]) -> None:
         """Compile as the saved model was, with variables for the optimizer's state."""
         arguments = dict(config)
-        # Version 0.1 stored them next to the arguments.
+        # Version 0.1 stored these two next to the arguments.
         optimizer = arguments.get("optimizer")
         known = arguments | (optimizer if isinstance(optimizer, dict) else {})
         automatic, has_state = known.get("automatic"), known.get("has_state", True)

@@ -15,7 +15,7 @@ MASKED_TOKENS = "masked_tokens"
 
 
 def weigh_processes(batch: Any, processes: Any = None) -> Any:
-    """Normalize weights over all processes, within a training step."""
+    """Normalize the weights of a process over all processes, within a training step."""
     x, y, weights = keras.utils.unpack_x_y_sample_weight(batch)
     if not isinstance(x, dict) or MASKED_TOKENS not in x:
         return batch
@@ -34,7 +34,7 @@ def weigh_processes(batch: Any, processes: Any = None) -> Any:
 
 
 def _mean_of_processes(value: Any, processes: Any) -> Any:
-    # On PyTorch the task's processes, on TensorFlow the strategy's.
+    # On PyTorch the task knows the processes, on TensorFlow the strategy does.
     if processes is not None:
         (total,) = processes.sum_tensors([value])
         value = total / processes.count
@@ -62,7 +62,7 @@ def build_metrics(model: Any, batch: Any) -> None:
 
     x, y, weights = keras.utils.unpack_x_y_sample_weight(batch)
     x = {name: x[name] for name in model.input}
-    # By the model's `call`, which may differ from a functional model's.
+    # By the model's `call`, which a task may override.
     outputs = keras.Operation.compute_output_spec(
         model, keras.tree.map_structure(describe, x), training=False
     )

@@ -21,10 +21,10 @@ class StrategyTrainer:
     """The functions that Keras' `fit`, `evaluate` and `predict` call for each batch."""
 
     # Every replica receives the whole batch, with its known shapes, and selects as many
-    # contiguous rows as the others. Losses and clipped gradients add up to those of one
-    # device: Keras would average losses and clip before the sum, and XLA compile all
-    # replicas as one program. If rows do not divide evenly, or the loss compares them,
-    # each replica computes all, and the first one counts them.
+    # contiguous rows as the others. Losses and clipped gradients add up to what one
+    # device computes: Keras would average losses and clip before the sum, and XLA
+    # compile all replicas as one program. If rows do not divide evenly, or the loss
+    # compares them, each replica computes all, and the first one counts them.
 
     def __init__(self, model: Any, strategy: Any) -> None:
         self.model = model

@@ -245,9 +245,11 @@ class SpanWindows:
         # Where a window begins in its row, and in its context.
         self.offsets: Int64Array = kept[self.questions] + 2
         self.begins: Int64Array = place[rows.starts].astype(np.int64)
-        self._owned = windows.owned
-        self._owned_from = rows.starts
         self._window_lengths = rows.lengths
+        # The places of the tokens that a row owns.
+        shift = self.offsets - windows.begins
+        self._owned_from = windows.owned_from + shift
+        self._owned_to = windows.owned_to + shift
         first = ragged_range(questions.starts, kept)
         cut = TokenRows(questions.values[first], kept).take(self.questions)
         self._texts = packing.EncodedTexts(
@@ -284,11 +286,9 @@ class SpanWindows:
 
     def owned_positions(self, rows: Int64Array, length: int) -> npt.NDArray[np.bool_]:
         """Mark the positions of tokens that a row owns; see `OverlappingWindows`."""
-        place = np.arange(length) - self.offsets[rows, None]
-        inside = (place >= 0) & (place < self._window_lengths[rows, None])
-        owned = np.zeros(inside.shape, bool)
-        owned[inside] = self._owned[(place + self._owned_from[rows, None])[inside]]
-        return owned
+        place = np.arange(length)
+        low, high = self._owned_from[rows, None], self._owned_to[rows, None]
+        return np.asarray((place >= low) & (place < high))
 
 
 def head_inputs(x: Mapping[str, Any], num_starts: int | None) -> dict[str, Any]:

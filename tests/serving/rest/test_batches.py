@@ -7,7 +7,8 @@ from threading import Event
 import numpy as np
 import pytest
 
-from keras_albert.serving.rest.batches import Limits, RequestBatches
+from keras_albert.serving.rest.batches import RequestBatches
+from keras_albert.serving.rest.requests import Limits
 from keras_albert.serving.verification import Signature, TensorSpec
 
 TEXT = TensorSpec("string", (None,))
