@@ -235,23 +235,29 @@ class SpanWindows:
         windows = packing.OverlappingWindows(lengths, room, stride)
         # The question of each row.
         self.questions: Int64Array = windows.documents
-        rows = windows.tokens
         # Windows count in concatenated contexts; here, each distinct text is stored
         # once.
-        base = np.cumsum(lengths) - lengths
-        place = rows.values - np.repeat(base[self.questions], rows.lengths)
-        source = place + np.repeat(contexts.begins[self.questions], rows.lengths)
-        tokens = TokenRows(contexts.rows.values[source], rows.lengths)
-        # Where a window begins in its row, and in its context.
-        self.offsets: Int64Array = kept[self.questions] + 2
-        self.begins: Int64Array = place[rows.starts].astype(np.int64)
-        self._window_lengths = rows.lengths
+        base = (np.cumsum(lengths) - lengths)[self.questions]
+        # Where a window begins in its context, and in its row.
+        self.begins: Int64Array = windows.begins - base
+        kept = kept[self.questions]
+        self.offsets: Int64Array = kept + 2
+        self._window_lengths = windows.ends - windows.begins
         # The places of the tokens that a row owns.
         shift = self.offsets - windows.begins
         self._owned_from = windows.owned_from + shift
         self._owned_to = windows.owned_to + shift
-        first = ragged_range(questions.starts, kept)
-        cut = TokenRows(questions.values[first], kept).take(self.questions)
+        cut, tokens = (
+            TokenRows(values[ragged_range(starts, counts)], counts)
+            for values, starts, counts in (
+                (questions.values, questions.starts[self.questions], kept),
+                (
+                    contexts.rows.values,
+                    contexts.begins[self.questions] + self.begins,
+                    self._window_lengths,
+                ),
+            )
+        )
         self._texts = packing.EncodedTexts(
             (cut, tokens), special, max_length, "waterfall"
         )
