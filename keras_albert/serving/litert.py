@@ -93,6 +93,7 @@ def write_model(
                 f"sequence_length={sequence_length}"
             )
     tasks.row_of(task)
+    tasks.check_activations(task)
     atomic_files.check_new_file(path, overwrite)
     check_packages("The LiteRT export", "tensorflow", "tensorflow")
     if bundle is not None:

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from keras_albert import tasks
+from keras_albert.layers.base_layer import get_activation
 from keras_albert.tasks.base.task import AlbertTask
 from keras_albert.tasks.table import TASKS, TaskRow
 from keras_albert.text.tag_schemes import tags_to_spans
@@ -40,10 +41,26 @@ def with_one_head(task: AlbertTask) -> Any:
     return task.without_exits() if getattr(task, "exits", 0) else task
 
 
+def check_activations(task: AlbertTask) -> None:
+    """Raise if the process that writes an export cannot find an activation."""
+    for layer in all_layers(task):
+        function = get_activation(getattr(layer, "activation", None))
+        if function.__module__.partition(".")[0] not in ("keras", "keras_albert"):
+            raise ValueError(
+                "An export has the activations of `keras.activations`, and the layer "
+                f"{layer.path} has another one. Received: activation={function!r}. "
+                "Predict in Python with a preset, or train with one of Keras'."
+            )
+
+
 def check_tokenizer(task: AlbertTask, without: str) -> None:
-    """Raise if there is no tokenizer, with the words `without`, or if it truncates."""
+    """Raise if there is no vocabulary, or if the tokenizer truncates.
+
+    `without` is the message for a task without a preprocessor.
+    """
     if task.preprocessor is None:
         raise ValueError(without)
+    task.preprocessor.tokenizer.vocabulary_size()  # Raises without a vocabulary.
     length = task.preprocessor.tokenizer.sequence_length
     if length is not None:
         raise ValueError(

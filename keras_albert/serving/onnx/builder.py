@@ -214,7 +214,7 @@ class OnnxBuilder:
             raise ValueError(
                 "The ONNX export does not know the activation "
                 f"{getattr(function, '__name__', function)!r}. It knows: {names}. "
-                "Export a model with one of them, or a SavedModel, which takes Keras'."
+                "Train with one of them, or export a SavedModel, which has Keras'."
             )
         return known[function]()
 

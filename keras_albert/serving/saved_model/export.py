@@ -7,6 +7,7 @@ from typing import Any
 import keras
 
 from keras_albert.serving.tasks import (
+    check_activations,
     check_tokenizer,
     describe_model,
     explained_errors,
@@ -72,6 +73,7 @@ def export_saved_model(
         PosixPath('served/films/1')
     """
     row_of(task)
+    check_activations(task)
     check_tokenizer(
         task,
         "A SavedModel takes strings, but this task has no preprocessor. Build it with "
