@@ -14,7 +14,11 @@ from keras import ops
 from keras_albert.layers.base_layer import gelu_approximate
 from keras_albert.types import Tensor
 from keras_albert.utils.environment import cpu_vendor
-from keras_albert.utils.keras_internals import onednn_linear, onednn_packed
+from keras_albert.utils.keras_internals import (
+    count_changes,
+    onednn_linear,
+    onednn_packed,
+)
 
 
 def run_layer(layer: keras.layers.Layer, x: Tensor, **kwargs: Any) -> Any:
@@ -93,8 +97,7 @@ def pack_kernels(*kernels: Any) -> Any:
     )
     if not are_variables:
         return None
-    # PyTorch counts the changes of a tensor, except through its `data`.
-    state = [(kernel._version, kernel.data_ptr()) for kernel in kernels]
+    state = [(count_changes(kernel), kernel.data_ptr()) for kernel in kernels]
     known = _packed_kernels().get(kernels[0])
     if known is None or known[0] != state:
         joined = torch.cat([kernel.detach().t() for kernel in kernels])

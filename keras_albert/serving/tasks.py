@@ -42,14 +42,14 @@ def with_one_head(task: AlbertTask) -> Any:
 
 
 def check_activations(task: AlbertTask) -> None:
-    """Raise if the process that writes an export cannot find an activation."""
+    """Raise if an activation is a user's, which the writing process cannot find."""
     for layer in all_layers(task):
-        function = get_activation(getattr(layer, "activation", None))
+        function = get_activation(getattr(layer, "activation", None) or "linear")
         if function.__module__.partition(".")[0] not in ("keras", "keras_albert"):
             raise ValueError(
-                "An export has the activations of `keras.activations`, and the layer "
-                f"{layer.path} has another one. Received: activation={function!r}. "
-                "Predict in Python with a preset, or train with one of Keras'."
+                "An export knows the activations of `keras.activations`, but the layer "
+                f"{layer.path} has {getattr(function, '__name__', function)!r}. Train "
+                "with one of Keras', or predict in Python."
             )
 
 

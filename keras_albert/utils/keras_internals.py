@@ -152,6 +152,11 @@ def onednn_linear() -> Any:
     return getattr(torch.ops.mkldnn, "_linear_pointwise", None)
 
 
+def count_changes(tensor: Any) -> int:
+    """Return how often a PyTorch tensor was changed, except through its `data`."""
+    return int(tensor._version)
+
+
 def onednn_packed(weights: Any) -> Any:
     """Return weights in the order in which `onednn_linear` reads memory; or `None`."""
     # Its arguments: the weights, and the rows of an input. The order for few rows is

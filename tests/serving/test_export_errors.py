@@ -11,6 +11,7 @@ from pathlib import Path
 import keras
 import pytest
 
+from keras_albert import AlbertBackbone, AlbertClassifier
 from keras_albert.serving.saved_model import export as saved_model
 from tests.serving.served_models import make_task
 from tests.warm_python.start import REAL_PYTHON
@@ -224,6 +225,27 @@ def test_refuses_what_cannot_be(tasks, format_, task, arguments, message, tmp_pa
     with pytest.raises(ValueError, match=message):
         tasks[task].export(path, format=format_, **arguments)
     assert not list(tmp_path.iterdir())
+
+
+@keras.saving.register_keras_serializable("tests")
+def steep_swish(x):
+    return x * keras.ops.sigmoid(2.0 * x)
+
+
+@pytest.mark.parametrize("layer", ["backbone", "pooler", "head"])
+def test_an_activation_of_ones_own_is_refused(
+    layer, tiny_proto, assert_leaves_what_was
+):
+    options = {"pooler_activation": steep_swish} if layer == "pooler" else {}
+    if layer == "backbone":
+        options["activation"] = steep_swish
+    made = make_task("Classifier", tiny_proto, num_classes=2)
+    sizes = made.backbone.get_config() | options
+    head = steep_swish if layer == "head" else None
+    task = AlbertClassifier(
+        AlbertBackbone.from_config(sizes), 2, made.preprocessor, activation=head
+    )
+    assert_leaves_what_was(ValueError, "steep_swish", task)
 
 
 def test_a_file_is_no_directory_of_versions(classifier, tmp_path):

@@ -280,6 +280,15 @@ def test_onednn_linear():
     check_onednn(lambda weights: weights)
 
 
+def test_count_changes():
+    if keras.config.backend() != "torch":
+        pytest.skip("PyTorch counts them")
+    variable = keras.Variable(np.zeros(3, "float32"))
+    before = keras_internals.count_changes(variable.value)
+    variable.assign([1.0, 2.0, 3.0])
+    assert keras_internals.count_changes(variable.value) > before
+
+
 def test_onednn_packed():
     check_onednn(keras_internals.onednn_packed)
 

@@ -1,5 +1,6 @@
 """A SavedModel that is served."""
 
+import re
 from typing import Any
 
 import tensorflow as tf
@@ -63,8 +64,14 @@ class ServedModel:
         try:
             outputs = self._model.signatures[signature](**tensors)
         except tf.errors.InvalidArgumentError as error:
-            raise ValueError(error.message) from error
+            raise ValueError(graph_message(error.message)) from error
         return {name: tensor.numpy() for name, tensor in outputs.items()}
+
+
+def graph_message(message: str) -> str:
+    """Return what an assertion of the graph says, without TensorFlow's nodes."""
+    found = re.search(r"assertion failed: \[(.*)\]$", message, re.MULTILINE)
+    return message if found is None else found[1].replace("] [", " ")
 
 
 def _describe(specs: dict[str, TensorSpec]) -> dict[str, Any]:

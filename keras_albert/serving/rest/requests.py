@@ -270,7 +270,8 @@ def _read_tensor(
                 )
                 raise ValueError(msg)
         if read is None:
-            msg = f"`{name}` must hold values of {spec.dtype}. Received: {value!r:.80}"
+            values = "texts" if spec.dtype == "string" else f"{spec.dtype} numbers"
+            msg = f"`{name}` must hold {values}. Received: {value!r:.80}"
             raise ValueError(msg)
         array[at] = read
     return array.reshape(shape)

@@ -57,7 +57,7 @@ def test_a_number_of_all_rows_is_next_to_the_columns():
     rows = [{"text": "a", "patience": 2}]
     with pytest.raises(ValueError, match="`patience` must be one number for all rows"):
         read(signature_name="early", instances=rows)
-    with pytest.raises(ValueError, match="`patience` must hold values of int32"):
+    with pytest.raises(ValueError, match="`patience` must hold int32 numbers"):
         read(signature_name="early", inputs=columns | {"patience": [2]})
 
 
@@ -85,16 +85,16 @@ def test_one_input_needs_no_name():
         ({"instances": ["a"], "inputs": ["a"]}, 'either "instances" or "inputs"'),
         ({"instances": []}, "at least one row"),
         *(
-            ({"signature_name": "numbers", "inputs": [number]}, "values of float32")
+            ({"signature_name": "numbers", "inputs": [number]}, "hold float32 numbers")
             for number in (10**400, -1e39, float("nan"))
         ),
         ({"instances": "a"}, "at least one row"),
-        ({"instances": [None]}, "`text` must hold values of string. Received: None"),
-        ({"instances": [1]}, "hold values of string. Received: 1"),
-        ({"instances": [["a"]]}, "hold values of string"),
-        ({"instances": [{"b64": "%"}]}, "hold values of string"),
-        ({"instances": [{"b64": 7}]}, "hold values of string"),
-        ({"instances": [{"tekst": "a"}]}, "hold values of string"),
+        ({"instances": [None]}, "`text` must hold texts. Received: None"),
+        ({"instances": [1]}, "hold texts. Received: 1"),
+        ({"instances": [["a"]]}, "hold texts"),
+        ({"instances": [{"b64": "%"}]}, "hold texts"),
+        ({"instances": [{"b64": 7}]}, "hold texts"),
+        ({"instances": [{"tekst": "a"}]}, "hold texts"),
         ({"inputs": {"tekst": ["a"]}}, "takes: text. Received: tekst"),
         ({"inputs": "a"}, "1 deep"),
         ({"signature_name": "none", "inputs": ["a"]}, "no signature 'none'. The model"),
@@ -109,10 +109,10 @@ def test_one_input_needs_no_name():
             "the same number of rows",
         ),
         (TOKENS | {"inputs": [[1], [2, 3]]}, "of equal lengths"),
-        (TOKENS | {"inputs": [[1.5]]}, "values of int32"),
-        (TOKENS | {"inputs": [[True]]}, "values of int32"),
-        (TOKENS | {"inputs": [[2**31]]}, "values of int32"),
-        ({"signature_name": "numbers", "inputs": ["a"]}, "values of float32"),
+        (TOKENS | {"inputs": [[1.5]]}, "hold int32 numbers"),
+        (TOKENS | {"inputs": [[True]]}, "hold int32 numbers"),
+        (TOKENS | {"inputs": [[2**31]]}, "hold int32 numbers"),
+        ({"signature_name": "numbers", "inputs": ["a"]}, "hold float32 numbers"),
     ],
 )
 def test_a_wrong_request_is_refused(body, message):
