@@ -38,6 +38,7 @@ ON_PYTORCH = (
     "tests/pretraining/test_run.py",
     "tests/property",
     # A process with TensorFlow writes the same graph whatever the backend.
+    "tests/serving/rest",
     "tests/serving/saved_model",
     "tests/serving/test_[!l]*.py",  # all but LiteRT
     "tests/serving/onnx/test_builder.py",

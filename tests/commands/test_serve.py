@@ -195,7 +195,7 @@ def test_a_saved_model_answers_as_openais_embeddings(embedder, vectors):
             ({"model": "gpt", "input": "a"}, "no model 'gpt'"),
             ({"input": "a"}, '"input" and "model"'),
             ({"model": "tiny", "input": []}, "a list of strings"),
-            ({"model": "tiny", "input": [1, 2]}, "values of string"),
+            ({"model": "tiny", "input": [1, 2]}, "hold texts"),
             ({"model": "tiny", "input": "a", "dimensions": 17}, "from 1 to 16"),
             ({"model": "tiny", "input": "a", "encoding_format": "hex"}, "base64"),
             ({"model": "tiny", "input": "a", "dims": 3}, "dims"),
