@@ -1,5 +1,6 @@
 """A SavedModel that is served."""
 
+import logging
 import re
 from typing import Any
 
@@ -21,6 +22,8 @@ class ServedModel:
         self.name, self.limits = name, limits
         self.version = verified.directory.name
         self.signatures = verified.signatures
+        # It warns of gradients, which no server asks for.
+        logging.getLogger("absl").setLevel(logging.ERROR)
         self._model = tf.saved_model.load(str(verified.directory))
 
     def status(self) -> dict[str, Any]:
