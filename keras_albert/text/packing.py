@@ -258,7 +258,8 @@ class OverlappingWindows:
     # another `xp` than NumPy the tensors of that module.
 
     def __init__(self, lengths: Any, size: Any, stride: Any, xp: Any = np) -> None:
-        counts = 1 + xp.maximum(-((size - lengths) // stride), 0)
+        # TensorFlow's would be another operation, for 0.
+        counts = xp.maximum(1 - (size - lengths) // stride, 1)
         # The document of each window.
         self.documents = xp.repeat(xp.cumsum(xp.ones_like(lengths)) - 1, counts)
         kept = xp.minimum(lengths, size)

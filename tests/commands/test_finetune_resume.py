@@ -245,7 +245,9 @@ def stopped(start, files, at_step):
 @on_one_backend
 def test_other_options_are_another_run(start, stopped):
     changed = {"seed": 1, "batch-size": 4}
-    message = r"other settings: batch_size was 8 and is 4; seed was 0 and is 1\. Use"
+    message = (
+        r"different settings: batch_size was 8 and is 4; seed was 0 and is 1\. Use"
+    )
     with pytest.raises(ValueError, match=message):
         start(stopped, **changed)
 
@@ -259,7 +261,7 @@ def test_another_model_is_another_run(start, stopped, files, tmp_path):
         loaded = AlbertBackbone.from_preset(moved, dropout=0.3)
         shutil.copytree(moved, files / "start")
         loaded.save_to_preset(files / "start")
-        with pytest.raises(ValueError, match="other settings: backbone was "):
+        with pytest.raises(ValueError, match="different settings: backbone was "):
             start(stopped)
     finally:
         shutil.rmtree(files / "start")
@@ -271,7 +273,7 @@ def test_other_files_are_another_run(start, stopped, files, whole, tmp_path):
     text = (files / "train.tsv").read_text()
     other = tmp_path / "train.tsv"
     other.write_text(text + "old lamps\tg\n")
-    with pytest.raises(ValueError, match="other settings: training file was "):
+    with pytest.raises(ValueError, match="different settings: training file was "):
         start(stopped, train=other)
     # The same file in another place is the same run.
     other.write_text(text)

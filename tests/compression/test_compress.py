@@ -262,7 +262,7 @@ def test_what_is_no_vocabulary_is_refused(vocabulary, error, message):
 
 
 def test_a_vocabulary_needs_that_of_the_model():
-    with pytest.raises(ValueError, match=r"AlbertBackbone has none\. Pass a task"):
+    with pytest.raises(ValueError, match=r"AlbertBackbone without one\. Pass a task"):
         compress(bert(), vocabulary=AlbertTokenizer(OLD))
     message = "each of the 11 tokens"
     with pytest.raises(ValueError, match=message):

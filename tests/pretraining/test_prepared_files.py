@@ -112,7 +112,7 @@ def test_a_damaged_end_of_a_file_names_it(folder):
 
 
 def test_files_beyond_a_number_are_closed_and_opened_again(folder, monkeypatch):
-    monkeypatch.setattr(prepared_files, "_MOST_OPEN", 1)
+    monkeypatch.setattr(prepared_files, "_MAX_OPEN", 1)
     paths = [str(shard(folder)), str(shard(folder, "held_out"))]
     files = prepared_files.ExampleFiles(paths)
     rows = np.array([0, 60, 1, 71, 47, 48])

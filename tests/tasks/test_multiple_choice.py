@@ -94,7 +94,7 @@ class TestBadInput:
     @pytest.mark.parametrize(
         ("choices", "y", "message"),
         [
-            ([["a", "b"], ["c"]], [0, 1], r"Row 1 has the answer 1 \(B\), and its .*1"),
+            ([["a", "b"], ["c"]], [0, 1], r"Row 1 has the answer 1 \(B\), but its .*1"),
             ([["a", "b"], ["c"]], ["C", "A"], r"Row 0 has the answer 2 \(C\), but its"),
             ([["a", "b"], []], [0, 0], "Row 1 has no choices. Give it at least one"),
             ([["a", "b"], ["c"]], [0, -1], "Row 1 has the answer -1. Pass the number"),

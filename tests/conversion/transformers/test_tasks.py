@@ -266,7 +266,7 @@ def test_former_names_are_read(checkpoints, tmp_path):
         ({"model_type": "xlm-roberta"}, "'xlm-roberta'.*positions begin at 2"),
         ({"model_type": "deberta-v2"}, "'deberta-v2'.*relative positions"),
         ({"model_type": "modernbert"}, "'modernbert'.*rotary"),
-        ({"model_type": "gpt2"}, "'gpt2'.*another architecture"),
+        ({"model_type": "gpt2"}, "'gpt2'.*different architecture"),
         ({"position_embedding_type": "relative_key"}, "`position_embedding_type`"),
         ({"is_decoder": True}, "`is_decoder`.*false"),
     ],

@@ -318,7 +318,9 @@ BINARY = "a binary file or UTF-16"
 def test_what_is_no_text_is_refused(tmp_path, tiny_proto, name, change, what):
     path = tmp_path / name
     path.write_bytes(change(plain(DOCUMENTS[:20]).encode()))
-    with pytest.raises(ValueError, match=f"{name} is no text .* begins as {what} does"):
+    with pytest.raises(
+        ValueError, match=f"{name} is not text .* begins as {what} does"
+    ):
         prepare_examples(path, tmp_path / "out", tiny_proto)
     with pytest.raises(ValueError, match=f"begins as {what} does"):
         train_vocabulary_on(path, 70)
@@ -351,7 +353,7 @@ def test_a_vocabulary_is_of_the_same_lines_in_any_parts(corpus, monkeypatch):
 
     monkeypatch.setattr(pipeline, "train_vocabulary", train)
     # Workers return fewer lines than there are.
-    monkeypatch.setattr(pipeline, "_MOST_BYTES", 100)
+    monkeypatch.setattr(pipeline, "_MAX_BYTES", 100)
     for few in ({}, {"part_size": 700, "pipeline_options": THREADS}):
         train_vocabulary_on(str(corpus / "*"), 70, num_lines=150, **few)
     assert trained[0] == trained[1]

@@ -85,7 +85,7 @@ def test_it_is_saved(make_classifier, tmp_path):
 @pytest.mark.parametrize(
     ("targets", "message"),
     [
-        ([[0.5, 0.5, 0.0], [0.5, 0.6, 0.1]], r"Row 1 .*sum 1.*1 such row"),
+        ([[0.5, 0.5, 0.0], [0.5, 0.6, 0.1]], r"Row 1 .*sum to 1.*1 such row"),
         ([[1.5, -0.5, 0.0]], "Row 0 .*at least 0"),
         ([[np.nan, 0.5, 0.5]], "Row 0"),
         ([[0.5, 0.5]], r"shape \(1, 2\)"),

@@ -54,7 +54,7 @@ def test_a_process_of_two_trains_no_model_of_its_own(one_of_two, monkeypatch, me
 
 
 def test_pretraining_on_one_device_neither(one_of_two):
-    with pytest.raises(ValueError, match="'none', and 2 processes were started"):
+    with pytest.raises(ValueError, match="'none', but 2 processes were started"):
         choose_devices("none")
 
 
@@ -87,7 +87,7 @@ def test_processes_tell_what_differs(given, other):
     pair.check_same({"version": 1, "data": given})
     pair.check_same({"version": 1, "data": copy.copy(given)})
     with pytest.raises(
-        ValueError, match=r"^Process 1 has other data than process 0.*!"
+        ValueError, match=r"^Process 1 has different data from process 0.*!"
     ):
         pair.check_same({"version": 1, "data": other}, "Look!")
 
@@ -197,7 +197,7 @@ def test_two_processes_learn_what_one_learns(tmp_path, expected, way):
             assert len(weights) == (BACKEND != "torch")
             if BACKEND == "tensorflow":
                 assert "Process 1 has different weights from process 0" in weights[0]
-            assert "Process 1 has other data than process 0" in data
+            assert "Process 1 has different data from process 0" in data
             assert "auto_shard=False" in data
             assert "other data" in labels
             assert "other arguments" in arguments

@@ -148,7 +148,7 @@ def test_columns_whose_names_are_numbers(model, columns):
 
 def test_splits_are_named(model, columns):
     splits = datasets.DatasetDict(train=TABLES["datasets"](columns))
-    with pytest.raises(ValueError, match=r"several splits. Pass one of data\['train'"):
+    with pytest.raises(ValueError, match=r"several splits. Pass one of: data\['train'"):
         model.fit(splits, **NAMED)
 
 

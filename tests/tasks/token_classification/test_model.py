@@ -171,7 +171,7 @@ def test_iob1_is_learned_and_checked(make):
     [
         ({"num_classes": None}, "number of classes is not known"),
         ({"num_classes": 2, "labels": ["O"]}, "as many names as classes"),
-        ({"scheme": "IOB2"}, "`scheme` is .*'IOB2'"),
+        ({"scheme": "IOB2"}, "`scheme` must be .*'IOB2'"),
     ],
 )
 def test_arguments_that_disagree(make, arguments, message):
