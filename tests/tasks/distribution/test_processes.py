@@ -199,7 +199,7 @@ def test_two_processes_learn_what_one_learns(tmp_path, expected, way):
                 assert "Process 1 has different weights from process 0" in weights[0]
             assert "Process 1 has different data from process 0" in data
             assert "auto_shard=False" in data
-            assert "other data" in labels
+            assert "different data" in labels
             assert "other arguments" in arguments
             assert "other batches" in batches
             assert "other settings of the AlbertClassifier" in settings
