@@ -78,10 +78,9 @@ def _torch_product(x: Tensor, kernel: Any, bias: Any = None) -> Tensor:
 
 
 def pack_kernels(*kernels: Any) -> Any:
-    """Join kernels with the same input, for `bare_product`; `None` if that is slower.
+    """Join kernels with the same input for `bare_product`, in oneDNN's memory order.
 
-    The result is in oneDNN's order of memory, takes as much memory again, and is kept
-    until a kernel changes.
+    `None` where that isn't faster. The copy is kept until a kernel changes.
     """
     import torch  # noqa: PLC0415  (it is the backend)
 

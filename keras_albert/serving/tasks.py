@@ -47,9 +47,10 @@ def check_activations(task: AlbertTask) -> None:
         function = get_activation(getattr(layer, "activation", None) or "linear")
         if function.__module__.partition(".")[0] not in ("keras", "keras_albert"):
             raise ValueError(
-                "An export knows the activations of `keras.activations`, but the layer "
-                f"{layer.path} has {getattr(function, '__name__', function)!r}. Train "
-                "with one of Keras', or predict in Python."
+                f"The layer {layer.path} has the activation "
+                f"{getattr(function, '__name__', function)!r}, but an export can only "
+                "contain those of `keras.activations`. Train with one of them, or "
+                "predict in Python."
             )
 
 

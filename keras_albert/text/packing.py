@@ -258,7 +258,7 @@ class OverlappingWindows:
     # another `xp` than NumPy the tensors of that module.
 
     def __init__(self, lengths: Any, size: Any, stride: Any, xp: Any = np) -> None:
-        # TensorFlow's would be another operation, for 0.
+        # A maximum with 0 would be a `Relu` in TensorFlow's graph.
         counts = xp.maximum(1 - (size - lengths) // stride, 1)
         # The document of each window.
         self.documents = xp.repeat(xp.cumsum(xp.ones_like(lengths)) - 1, counts)

@@ -214,7 +214,7 @@ class OnnxBuilder:
             raise ValueError(
                 "The ONNX export does not know the activation "
                 f"{getattr(function, '__name__', function)!r}. It knows: {names}. "
-                "Train with one of them, or export a SavedModel, which has Keras'."
+                "Train with one of them, or export a SavedModel, which takes Keras'."
             )
         return known[function]()
 

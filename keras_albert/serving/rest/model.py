@@ -22,7 +22,7 @@ class ServedModel:
         self.name, self.limits = name, limits
         self.version = verified.directory.name
         self.signatures = verified.signatures
-        # It warns of gradients, which no server asks for.
+        # TensorFlow warns about gradients, which a server never computes.
         logging.getLogger("absl").setLevel(logging.ERROR)
         self._model = tf.saved_model.load(str(verified.directory))
 
