@@ -14,9 +14,9 @@ collect_ignore_glob = (
     []
     if importlib.util.find_spec("tensorflow_text")
     else [
-        "keras_albert/serving/saved_model/[!_e]*.py",
-        "keras_albert/serving/replay_program.py",
-        "keras_albert/serving/write_litert.py",
+        "keras_albert/exports/saved_model/[!_e]*.py",
+        "keras_albert/exports/replay_program.py",
+        "keras_albert/exports/write_litert.py",
         "keras_albert/text/tokenizer/graph_*.py",
     ]
 )

@@ -19,13 +19,13 @@ ON_PYTORCH = (
     "tests/benchmarks",
     "tests/commands/test_[!s]*.py",  # all but several processes
     "tests/compression/test_text_spans.py",
-    "tests/conversion/*/test_bert.py",
-    "tests/conversion/*/test_format.py",
-    "tests/conversion/*/test_vocabulary.py",
-    "tests/conversion/google",
-    "tests/conversion/keras_hub/test_config.py",
-    "tests/conversion/test_*.py",
-    "tests/conversion/transformers/test_tokenizer_json.py",
+    "tests/checkpoints/*/test_bert.py",
+    "tests/checkpoints/*/test_format.py",
+    "tests/checkpoints/*/test_vocabulary.py",
+    "tests/checkpoints/google",
+    "tests/checkpoints/keras_hub/test_config.py",
+    "tests/checkpoints/test_*.py",
+    "tests/checkpoints/transformers/test_tokenizer_json.py",
     "tests/docs",
     "tests/examples",
     "tests/keras_albert_cli",
@@ -38,12 +38,12 @@ ON_PYTORCH = (
     "tests/pretraining/test_run.py",
     "tests/property",
     # A process with TensorFlow writes the same graph whatever the backend.
-    "tests/serving/rest",
-    "tests/serving/saved_model",
-    "tests/serving/test_[!l]*.py",  # all but LiteRT
-    "tests/serving/onnx/test_builder.py",
-    "tests/serving/onnx/test_export.py",
-    "tests/serving/onnx/test_text.py",
+    "tests/serve",
+    "tests/exports/saved_model",
+    "tests/exports/test_[!l]*.py",  # all but LiteRT
+    "tests/exports/onnx/test_builder.py",
+    "tests/exports/onnx/test_export.py",
+    "tests/exports/onnx/test_text.py",
     # `test_every_task.py` compiles, saves and loads each task on all backends.
     "tests/tasks/base/test_auto_compile.py",
     "tests/tasks/base/test_heads.py",
@@ -52,10 +52,10 @@ ON_PYTORCH = (
     "tests/tasks/base/test_saving.py",
     "tests/tasks/classification/test_calibration.py",
     "tests/tasks/classification/test_exit_benchmark.py",
-    "tests/tasks/inputs/test_arguments.py",
-    "tests/tasks/inputs/test_tables.py",
-    "tests/tasks/inputs/test_targets.py",
-    "tests/tasks/inputs/test_validation_split.py",
+    "tests/data/test_arguments.py",
+    "tests/data/test_tables.py",
+    "tests/data/test_targets.py",
+    "tests/data/test_validation_split.py",
     "tests/tasks/masked_lm/test_fill_mask.py",
     "tests/tasks/question_answering",
     "tests/tasks/test_recipes.py",
@@ -81,7 +81,7 @@ ALONE_WITHOUT_TENSORFLOW = (
 )
 # Texts become NumPy's arrays; the graphs are TensorFlow's with any backend.
 TEXTS = (
-    "tests/text/tasks/test_classification_in_graph.py",
+    "tests/preprocessors/test_classification_in_graph.py",
     "tests/text/test_dataset_files.py",
     "tests/text/test_masking.py",
     "tests/text/test_packing.py",
@@ -95,7 +95,7 @@ WITHOUT_TENSORFLOW = {
     "torch": (
         *EXAMPLES,
         *ALONE_WITHOUT_TENSORFLOW,
-        "tests/serving/onnx/test_export.py",
+        "tests/exports/onnx/test_export.py",
         "tests/utils",
     ),
     "jax": ("tests/tasks/test_every_task.py", "tests/text"),

@@ -33,7 +33,7 @@ def by_onnx(path: Path, embedder, threads: int | None) -> Callable:
     import numpy as np
     import onnxruntime
 
-    from keras_albert.tasks.inputs.batches import LengthBatches
+    from keras_albert.data.batches import LengthBatches
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads or 0

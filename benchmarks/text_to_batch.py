@@ -54,7 +54,7 @@ def keras_hub_sides(preprocessor: Any, texts: list[str]) -> list[Side]:
     def in_graph() -> None:
         import tensorflow as tf
 
-        from keras_albert.tasks.inputs.datasets import without_autotune
+        from keras_albert.data.datasets import without_autotune
 
         texts_in = tf.data.Dataset.from_tensor_slices(texts).batch(BATCH_SIZE)
         batches = texts_in.map(preprocessor, num_parallel_calls=tf.data.AUTOTUNE)

@@ -8,7 +8,7 @@ import numpy as np
 import text_loops
 from peer_models import BATCH_SIZE, TransformersModel, compile_alike
 
-from keras_albert.tasks.inputs.batches import PackedBatches
+from keras_albert.data.batches import PackedBatches
 from keras_albert.text.batching import PackedShape, plan_batches
 
 # KerasHub's default.

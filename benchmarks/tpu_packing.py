@@ -54,8 +54,8 @@ def encode(model: Any, task: TextTask, count: int) -> Texts:
     import keras
     import numpy as np
 
-    from keras_albert.tasks.inputs.model_input import make_batches
-    from keras_albert.tasks.inputs.tables import RawData
+    from keras_albert.data.model_input import make_batches
+    from keras_albert.data.tables import RawData
 
     # The order of the texts, and with it the shape of rows, is random.
     keras.utils.set_random_seed(SEED)
@@ -73,7 +73,7 @@ def packed_batch(texts: Texts, width: int | None = None) -> Any:
         texts: `Texts`.
         width: int. The tokens of a row. Defaults to `None`, as `fit` chooses.
     """
-    from keras_albert.tasks.inputs.batches import pack_sequences
+    from keras_albert.data.batches import pack_sequences
     from keras_albert.text.batching import PackedShape
 
     batch = texts.batches[0]

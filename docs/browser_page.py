@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import keras_albert
-from keras_albert.serving import export_web_page
+from keras_albert.exports import export_web_page
 
 _NODE = Path(__file__).resolve().parents[1] / "build" / "node"
 _NAME = "albert_small_en_uncased"

@@ -5,17 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from keras_albert import layers
 from keras_albert.backbone import AlbertBackbone
-from keras_albert.tasks import (
-    AlbertClassifier,
-    AlbertMaskedLM,
-    AlbertMultipleChoice,
-    AlbertPretrainer,
-    AlbertQuestionAnswerer,
-    AlbertTextClassifier,
-    AlbertTextEmbedder,
-    AlbertTokenClassifier,
-)
-from keras_albert.text import (
+from keras_albert.preprocessors import (
     AlbertClassifierPreprocessor,
     AlbertMaskedLMPreprocessor,
     AlbertMultipleChoicePreprocessor,
@@ -26,9 +16,19 @@ from keras_albert.text import (
     AlbertTokenClassifierPreprocessor,
     AlbertTokenizer,
 )
+from keras_albert.tasks import (
+    AlbertClassifier,
+    AlbertMaskedLM,
+    AlbertMultipleChoice,
+    AlbertPretrainer,
+    AlbertQuestionAnswerer,
+    AlbertTextClassifier,
+    AlbertTextEmbedder,
+    AlbertTokenClassifier,
+)
 
 if TYPE_CHECKING:
-    from keras_albert import conversion, serving
+    from keras_albert import checkpoints, exports
     from keras_albert.compression.compress import compress
     from keras_albert.compression.distill import distill
     from keras_albert.tasks.base.cloning import merge_adapters
@@ -54,17 +54,17 @@ __all__ = [
     "AlbertTokenClassifier",
     "AlbertTokenClassifierPreprocessor",
     "AlbertTokenizer",
+    "checkpoints",
     "compress",
-    "conversion",
     "distill",
+    "exports",
     "layers",
     "merge_adapters",
-    "serving",
 ]
 
 # Imported when they are first used: as attributes, by `from_preset`, by `export`. Keras
 # must know the classes above before it loads a file.
-_ON_USE = ("conversion", "serving")
+_ON_USE = ("checkpoints", "exports")
 _OF_COMPRESSION = ("compress", "distill", "merge_adapters")
 
 if not TYPE_CHECKING:

@@ -14,9 +14,9 @@ import numpy as np
 from keras_albert.layers.attention import PackedRows, packed_rows, packing_inputs
 from keras_albert.layers.base_layer import (
     albert_initializer,
+    config_from_attributes,
     derive_seeds,
     get_activation,
-    own_arguments,
 )
 from keras_albert.layers.factorized_embedding import FactorizedEmbedding
 from keras_albert.layers.heads import PoolerInput
@@ -29,7 +29,7 @@ from keras_albert.presets.preset_mixin import PresetMixin
 from keras_albert.presets.stored_weights import check_stored_weights
 from keras_albert.types import Activation, DType, FloatArray, ModelInputs, Tensor
 from keras_albert.utils import keras_internals
-from keras_albert.utils.arguments import check_positive, refuse_unknown
+from keras_albert.utils.arguments import check_kwargs, check_positive
 
 __all__ = ["AlbertBackbone", "architecture"]
 
@@ -194,7 +194,7 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
         adapter_rank: int | None = None,
         **kwargs: Any,
     ) -> None:
-        refuse_unknown(type(self), kwargs, inherited=("name", "trainable"))
+        check_kwargs(type(self), kwargs, inherited=("name", "trainable"))
         if max_sequence_length is None:
             raise ValueError(
                 "`max_sequence_length` must be an integer, the length of the longest "
@@ -599,7 +599,7 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
     def get_config(self) -> dict[str, Any]:
         """Return the constructor's arguments."""
         config: dict[str, Any] = super().get_config()
-        config |= own_arguments(self, AlbertBackbone)
+        config |= config_from_attributes(self, AlbertBackbone)
         if self.adapter_rank is None:
             del config["adapter_rank"]
         if config["dtype"]["class_name"] == "DTypePolicyMap":

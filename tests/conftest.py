@@ -22,13 +22,13 @@ _ROOT = pathlib.Path(__file__).resolve().parents[1]
 # Of the longest files, which are distributed first: a process that received one of them
 # last would work alone.
 _LONGEST = (
-    "tests/tasks/distribution/test_shared_out.py",
+    "tests/devices/test_shared_out.py",
     "tests/pretraining/test_devices.py",
-    "tests/serving/test_every_task.py",
+    "tests/exports/test_every_task.py",
     "tests/tasks/test_every_task.py",
     "tests/tasks/test_quantized.py",
     "tests/docs/test_tutorials.py",
-    "tests/serving/test_verification.py",
+    "tests/exports/test_verification.py",
     "tests/pretraining/test_stages.py",
 )
 

@@ -145,7 +145,7 @@ def _as_theirs(inputs):
 
 def assert_computes_as(task, directory, peer="transformers"):
     """A task has the outputs of another library's; return the inputs and outputs."""
-    from keras_albert.conversion.convert import peer_outputs, probe_batch
+    from keras_albert.checkpoints.convert import peer_outputs, probe_batch
 
     inputs = probe_batch(task)
     found = task(inputs)
@@ -165,7 +165,7 @@ def assert_same_on_both_sides(task, directory, target):
     """A checkpoint of transformers is read and written back without a difference."""
     from safetensors.numpy import load_file
 
-    from keras_albert.conversion.convert import peer_outputs
+    from keras_albert.checkpoints.convert import peer_outputs
 
     inputs, expected = assert_computes_as(task, directory)
     task.export_to_transformers(target)

@@ -26,12 +26,12 @@ SOURCES = [
 NEEDS_TENSORFLOW = {
     str(path.relative_to(PACKAGE))
     for pattern in (
-        "serving/saved_model/[!_e]*.py",  # all but `export.py`
-        "serving/rest/model.py",
-        "serving/write_litert.py",
-        "conversion/google/write_saved_model.py",
-        "serving/replay_program.py",
-        "tasks/distribution/strategy_trainer.py",
+        "exports/saved_model/[!_e]*.py",  # all but `export.py`
+        "serve/model.py",
+        "exports/write_litert.py",
+        "checkpoints/google/write_saved_model.py",
+        "exports/replay_program.py",
+        "devices/strategy_trainer.py",
         "text/tokenizer/graph_*.py",
     )
     for path in PACKAGE.glob(pattern)

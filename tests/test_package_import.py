@@ -26,7 +26,7 @@ if not os.fork():
     print(json.dumps(loaded()))
     export_writer("onnx")
     print(json.dumps(loaded()))
-    print(json.dumps(keras_albert.conversion.convert_checkpoint.__name__))
+    print(json.dumps(keras_albert.checkpoints.convert_checkpoint.__name__))
     print(json.dumps(loaded()), flush=True)
     os._exit(0)
 os.wait()

@@ -51,7 +51,7 @@ import transformers
 from safetensors.numpy import load_file, save_file
 
 import keras_albert
-from keras_albert.conversion import convert_checkpoint
+from keras_albert.checkpoints import convert_checkpoint
 
 keras.utils.set_random_seed(0)
 transformers.utils.logging.disable_progress_bar()

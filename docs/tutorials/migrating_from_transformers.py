@@ -43,7 +43,7 @@ import torch
 import transformers
 
 import keras_albert
-from keras_albert import conversion
+from keras_albert import checkpoints
 
 keras.utils.set_random_seed(0)
 transformers.utils.logging.disable_progress_bar()
@@ -195,7 +195,7 @@ for class_name in class_names:
     model = getattr(transformers, class_name)(config)
     source = folder / class_name
     model.save_pretrained(source)
-    converted = conversion.convert_checkpoint(
+    converted = checkpoints.convert_checkpoint(
         source, folder / f"{class_name}_again", to="transformers", with_vocabulary=False
     )
     difference = max(converted.differences.values())

@@ -58,7 +58,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
 import keras_albert
-from keras_albert import serving
+from keras_albert import exports
 
 keras.utils.set_random_seed(0)
 preset = "albert_tiny_en_uncased"
@@ -148,7 +148,7 @@ replays the requests that the export stores for warming up, and compares the
 answers. It also returns the signatures, and an example request for each.
 """
 
-verified = serving.verify(path)
+verified = exports.verify(path)
 print(f"{len(verified.operations)} operations, {verified.requests} requests replayed")
 for name, signature in verified.signatures.items():
     print(f"{name:16} {', '.join(signature.inputs)} -> {', '.join(signature.outputs)}")

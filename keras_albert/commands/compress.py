@@ -14,19 +14,19 @@ from rich.table import Table
 
 from keras_albert import tasks
 from keras_albert.backbone import AlbertBackbone
+from keras_albert.checkpoints.convert import class_of, load_task
 from keras_albert.commands.datasets import read_texts
 from keras_albert.commands.report import plain_console, print_results, resumable_run
 from keras_albert.commands.tasks import known_task
 from keras_albert.compression import compress, distill
 from keras_albert.compression.distill import check_models
 from keras_albert.compression.text_spans import split_texts
-from keras_albert.conversion.convert import class_of, load_task
+from keras_albert.devices.processes import refuse_processes
+from keras_albert.preprocessors import AlbertTextEmbedderPreprocessor
 from keras_albert.presets.checkpoint import open_checkpoint
 from keras_albert.presets.handles import local_directory
 from keras_albert.tasks.base.cloning import with_backbone
 from keras_albert.tasks.base.task import AlbertTask
-from keras_albert.tasks.distribution.processes import refuse_processes
-from keras_albert.text import AlbertTextEmbedderPreprocessor
 from keras_albert.training import model_card
 from keras_albert.training.run_folder import Row, RunFolder
 from keras_albert.utils.environment import new_figure, versions

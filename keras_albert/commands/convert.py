@@ -7,12 +7,12 @@ from typing import Any
 
 from rich.table import Table
 
+from keras_albert.checkpoints.convert import class_of, convert_checkpoint, load_task
 from keras_albert.commands.report import given_options, plain_console
-from keras_albert.conversion.convert import class_of, convert_checkpoint, load_task
+from keras_albert.exports.verification import verify
 from keras_albert.presets.base_preset import base_of, is_public
 from keras_albert.presets.checkpoint import Checkpoint, open_checkpoint
 from keras_albert.presets.handles import CARD_FILE, local_directory, push_files
-from keras_albert.serving.verification import verify
 from keras_albert.tasks.table import TASKS, check_export_options, format_of_path
 from keras_albert.training import model_card
 from keras_albert.utils.remote import address_of, list_files

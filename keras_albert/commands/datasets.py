@@ -22,8 +22,8 @@ from keras_albert.commands.files import (
     kind_of,
     read_table,
 )
+from keras_albert.preprocessors.multiple_choice import check_answers, encode_answers
 from keras_albert.text.dataset_files import read_conll, read_squad
-from keras_albert.text.tasks.multiple_choice import check_answers, encode_answers
 
 _NUMBER = re.compile(r"\s*[0-9]{1,9}\s*")
 

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from rich.table import Table
 
+from keras_albert.checkpoints.convert import load_task
 from keras_albert.commands.answer_file import to_json
 from keras_albert.commands.datasets import Dataset, on_one_scale
 from keras_albert.commands.metrics import (
@@ -23,7 +24,6 @@ from keras_albert.commands.metrics import (
 )
 from keras_albert.commands.report import draw_confusion, plain_console, show_report
 from keras_albert.commands.tasks import known_task
-from keras_albert.conversion.convert import load_task
 from keras_albert.tasks import (
     AlbertClassifier,
     describe_exits,

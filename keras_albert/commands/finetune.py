@@ -23,19 +23,20 @@ from keras_albert.commands.report import (
     resumable_run,
     show_report,
 )
+from keras_albert.data.batch_sharding import take_rows
+from keras_albert.data.model_input import as_dataset, make_batches
+from keras_albert.data.tables import RawData
 from keras_albert.layers.transformer_block import DENSE_LAYERS
+from keras_albert.preprocessors import AlbertTokenizer
 from keras_albert.presets.base_preset import open_whole
 from keras_albert.presets.checkpoint import Checkpoint, open_checkpoint
 from keras_albert.presets.handles import local_directory
 from keras_albert.tasks import AlbertClassifier
 from keras_albert.tasks.base.task import AlbertTask
 from keras_albert.tasks.classification.linear import SOLVED, why_not_by_itself
-from keras_albert.tasks.inputs.batch_sharding import take_rows
-from keras_albert.tasks.inputs.model_input import as_dataset, make_batches
-from keras_albert.tasks.inputs.tables import RawData
 from keras_albert.tasks.optimizers import default_learning_rate, default_optimizer
 from keras_albert.tasks.recipes import recipe
-from keras_albert.text import AlbertTokenizer, train_vocabulary
+from keras_albert.text import train_vocabulary
 from keras_albert.training.devices import OneDevice, devices_of_processes
 from keras_albert.training.model_card import ON_CARD
 from keras_albert.training.recorder import StopSignals, TrainingRecorder, resumable_fit
@@ -136,7 +137,7 @@ class _Finetuning:
             console.print(data.description, highlight=False)
         keras.utils.set_random_seed(arguments.seed)
         with devices.scope():
-            task = devices.by_all(lambda: self.build_task(train))
+            task = devices.on_all(lambda: self.build_task(train))
             # Backends differ in the last bits of results.
             identity = _given(arguments) | {
                 "vocabulary": digest(task.preprocessor.tokenizer.proto),
@@ -177,7 +178,7 @@ class _Finetuning:
                     console.print(error, highlight=False, soft_wrap=True)
                 print_results(folder, plots)
 
-        devices.by_chief(write)
+        devices.on_chief(write)
 
     def build_task(self, train: Dataset) -> Any:
         """Build the task on a preset, or on a small model with random weights."""

@@ -22,6 +22,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from keras_albert import tasks
+from keras_albert.checkpoints.convert import load_task
 from keras_albert.commands.answer_file import (
     FORMATS,
     Answer,
@@ -32,12 +33,11 @@ from keras_albert.commands.answer_file import (
 from keras_albert.commands.files import FileRows, Row
 from keras_albert.commands.report import RESUME, given_options
 from keras_albert.commands.tasks import Columns, known_task
-from keras_albert.conversion.convert import load_task
-from keras_albert.serving.saved_model.export import served_version
+from keras_albert.data.preprocessed_inputs import ID_NAMES
+from keras_albert.devices.processes import Processes
+from keras_albert.exports.saved_model.export import served_version
 from keras_albert.tasks.base.task import AlbertTask
 from keras_albert.tasks.classification.early_exit import read_exit_rule
-from keras_albert.tasks.distribution.processes import Processes
-from keras_albert.tasks.inputs.preprocessed_inputs import ID_NAMES
 from keras_albert.tasks.table import TASKS
 from keras_albert.text.batching import plan_batches
 from keras_albert.text.packing import pack_all

@@ -20,12 +20,12 @@ from rich.progress import (
 from rich.table import Table
 
 from keras_albert.commands.report import RESUME, plain_console
+from keras_albert.preprocessors.albert_tokenizer import AlbertTokenizer
 from keras_albert.pretraining.config import PretrainingConfig
 from keras_albert.pretraining.prepare import pipeline
 from keras_albert.pretraining.prepare.documents import beam_output
 from keras_albert.pretraining.prepared_files import PreparedMetadata
 from keras_albert.pretraining.pretrain import pretrain
-from keras_albert.text.tokenizer.albert_tokenizer import AlbertTokenizer
 from keras_albert.utils.reading import read_json
 from keras_albert.utils.remote import fetch
 from keras_albert_cli.loading import hidden_messages

@@ -7,9 +7,9 @@ import tempfile
 from dataclasses import fields
 from pathlib import Path
 
-from keras_albert.conversion.convert import load_task
-from keras_albert.serving.saved_model.export import served_version
-from keras_albert.serving.verification import VerifiedModel, verify
+from keras_albert.checkpoints.convert import load_task
+from keras_albert.exports.saved_model.export import served_version
+from keras_albert.exports.verification import VerifiedModel, verify
 from keras_albert.utils.environment import check_packages
 from keras_albert.utils.remote import fetch, is_remote
 
@@ -21,9 +21,9 @@ def run(arguments: argparse.Namespace) -> None:
     # Extras.
     import uvicorn  # noqa: PLC0415
 
-    from keras_albert.serving.rest.app import build_app, limited_protocol, listen  # noqa: PLC0415
-    from keras_albert.serving.rest.model import ServedModel  # noqa: PLC0415
-    from keras_albert.serving.rest.requests import Limits  # noqa: PLC0415
+    from keras_albert.serve.app import build_app, limited_protocol, listen  # noqa: PLC0415
+    from keras_albert.serve.model import ServedModel  # noqa: PLC0415
+    from keras_albert.serve.requests import Limits  # noqa: PLC0415
 
     limits = Limits(
         **{limit.name: vars(arguments)[f"max_{limit.name}"] for limit in fields(Limits)}

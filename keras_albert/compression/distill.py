@@ -16,14 +16,14 @@ from keras import ops
 
 from keras_albert import tasks
 from keras_albert.compression import text_spans
+from keras_albert.data.batches import LengthBatches
+from keras_albert.data.model_input import make_batches, unpack_validation
+from keras_albert.data.tables import RawData
+from keras_albert.devices.processes import refuse_processes
 from keras_albert.layers.heads import masked_mean
 from keras_albert.tasks.base.losses_and_metrics import TokenAccuracy
 from keras_albert.tasks.base.predict_function import compile_function
 from keras_albert.tasks.base.task import AlbertTask
-from keras_albert.tasks.distribution.processes import refuse_processes
-from keras_albert.tasks.inputs.batches import LengthBatches
-from keras_albert.tasks.inputs.model_input import make_batches, unpack_validation
-from keras_albert.tasks.inputs.tables import RawData
 from keras_albert.tasks.masked_lm import TokenCrossEntropy
 from keras_albert.tasks.optimizers import adamw, default_optimizer
 from keras_albert.training.devices import OneDevice
@@ -150,18 +150,16 @@ def distill(
     if reads_texts and hours is None and steps is None:
         raise ValueError("Pass `hours` or `steps`: passages are drawn without end.")
     if reads_texts:
-        lesson = _lesson_of_texts(
+        data = _data_of_texts(
             *(student, teacher, x, y, validation_data),
             *(batch_tokens, max_length, seed, workers),
         )
     else:
-        lesson = _lesson_of_examples(
-            student, teacher, x, y, validation_data, batch_size
-        )
+        data = _data_of_examples(student, teacher, x, y, validation_data, batch_size)
     identity = {
         "student": _digest_of(student),
         "teacher": _digest_of(teacher),
-        "data": lesson.digest,
+        "data": data.digest,
         "hours": hours,
         "steps": steps,
         "batch": [batch_tokens, batch_size, max_length],
@@ -175,15 +173,15 @@ def distill(
     pooler.trainable = is_trained and student.uses_pooler
     try:
         with _folder(output) as folder, _dropout_of(student, not reads_texts):
-            return _train(student, lesson, folder, identity, learning_rate, verbose)
+            return _train(student, data, folder, identity, learning_rate, verbose)
     finally:
-        if lesson.workers is not None:
-            lesson.workers.close()
+        if data.workers is not None:
+            data.workers.close()
         pooler.trainable = is_trained
 
 
 @dataclass(frozen=True)
-class Lesson:
+class DistillationData:
     """What a student learns from."""
 
     read: Callable[[int], Batch]
@@ -281,7 +279,7 @@ def _check_numbers(
         )
 
 
-def _lesson_of_texts(
+def _data_of_texts(
     student: Any,
     teacher: Any,
     texts: Any,
@@ -291,7 +289,7 @@ def _lesson_of_texts(
     max_length: int,
     seed: int,
     workers: int,
-) -> Lesson:
+) -> DistillationData:
     if y is not None or isinstance(texts, str) or not hasattr(texts, "__getitem__"):
         raise ValueError(
             f"An {type(student).__name__} is distilled from a list of texts without "
@@ -323,11 +321,11 @@ def _lesson_of_texts(
     if has_head:
         outputs["masked_lm"], losses["masked_lm"] = student.output, TokenCrossEntropy()
     taught = dict(zip(("hidden", "vector"), _reading(teacher), strict=True))
-    teach = _answers(keras.Model(teacher.backbone.input, taught))
+    teacher_outputs = _answers(keras.Model(teacher.backbone.input, taught))
 
     def make(spans: text_spans.Spans) -> Batch:
         x = dict(spans.inputs[0])
-        answers = teach(spans.inputs[-1])
+        answers = teacher_outputs(spans.inputs[-1])
         rows = np.ones(len(spans.texts), "float32")
         y = {"vector": answers["vector"], "cosines": answers["vector"]}
         weights = {"vector": rows, "cosines": rows}
@@ -342,7 +340,7 @@ def _lesson_of_texts(
 
     processes = text_spans.SpanWorkers(spans, workers) if workers > 1 else None
     reader = processes or spans
-    return Lesson(
+    return DistillationData(
         read=lambda number: make(reader.read(number)),
         outputs=outputs,
         losses=losses,
@@ -354,9 +352,9 @@ def _lesson_of_texts(
     )
 
 
-def _lesson_of_examples(
+def _data_of_examples(
     student: Any, teacher: Any, x: Any, y: Any, validation: Any, batch_size: int
-) -> Lesson:
+) -> DistillationData:
     if student.preprocessor.tokenizer.proto != teacher.preprocessor.tokenizer.proto:
         raise ValueError(
             "Student and teacher have different vocabularies. Distill an "
@@ -373,11 +371,11 @@ def _lesson_of_examples(
         outputs |= _named("label", student.output)
         losses |= _named("label", student.default_loss())
     taught = {"hidden": _reading(teacher)[0], **_named("output", teacher.output)}
-    teach = _answers(keras.Model(teacher.input, taught))
+    teacher_outputs = _answers(keras.Model(teacher.input, taught))
 
     def make(batch: Batch) -> Batch:
         x, y, given = keras.utils.unpack_x_y_sample_weight(batch)
-        answers = teach(x)
+        answers = teacher_outputs(x)
         mask = np.reshape(x["padding_mask"], (-1, x["padding_mask"].shape[-1]))
         weights = {"hidden": mean_one(mask)}
         for name in taught.keys() - {"hidden"}:
@@ -415,7 +413,7 @@ def _lesson_of_examples(
         held_out = _Batches(dev, make)
     ids = of_epoch(0)[0][0]["token_ids"]
     data = digest([len(batches), ids.tolist(), repr(y)[:2000]])
-    return Lesson(read, outputs, losses, held_out, len(batches), 16, data)
+    return DistillationData(read, outputs, losses, held_out, len(batches), 16, data)
 
 
 class _Batches(keras.utils.PyDataset):
@@ -463,19 +461,19 @@ def mean_one(weights: Any) -> Any:
     return weights * (weights.size / max(weights.sum(), 1.0))
 
 
-def _compile(model: Any, lesson: Lesson, optimizer: Any) -> None:
+def _compile(model: Any, data: DistillationData, optimizer: Any) -> None:
     # "output_start_logits" is an "output".
     weights = {
         name: LOSS_WEIGHTS.get(name, LOSS_WEIGHTS.get(name.split("_")[0]))
-        for name in lesson.losses
+        for name in data.losses
     }
     # Keras takes the metrics of all outputs or of none.
-    metrics: dict[str, list[Any]] = {name: [] for name in lesson.losses}
+    metrics: dict[str, list[Any]] = {name: [] for name in data.losses}
     if "masked_lm" in metrics:
         metrics["masked_lm"] = [TokenAccuracy()]
     model.compile(
         optimizer,
-        lesson.losses,
+        data.losses,
         loss_weights=weights,
         weighted_metrics=metrics,
         auto_scale_loss=False,
@@ -485,23 +483,23 @@ def _compile(model: Any, lesson: Lesson, optimizer: Any) -> None:
 
 def _train(
     student: Any,
-    lesson: Lesson,
+    data: DistillationData,
     folder: RunFolder,
     identity: dict[str, Any],
     learning_rate: float,
     verbose: Any,
 ) -> list[Row]:
-    model = keras.Model(student.input, lesson.outputs)
+    model = keras.Model(student.input, data.outputs)
     devices = OneDevice()
     checkpoint = folder.open(identity, may_change=("num_batches",))
     if checkpoint is not None:
         num_batches = checkpoint.notes["identity"]["num_batches"]
     elif identity["hours"] is not None:
-        num_batches = _steps_in(model, lesson, devices, identity["hours"] * 3600)
+        num_batches = _steps_in(model, data, devices, identity["hours"] * 3600)
     else:
-        num_batches = identity["steps"] or _EPOCHS * lesson.epoch
-    _compile(model, lesson, default_optimizer(learning_rate, num_batches))
-    row = lesson.epoch or -(-num_batches // _CURVE_ROWS)
+        num_batches = identity["steps"] or _EPOCHS * data.epoch
+    _compile(model, data, default_optimizer(learning_rate, num_batches))
+    row = data.epoch or -(-num_batches // _CURVE_ROWS)
     with StopSignals() as stop:
         recorder = TrainingRecorder(
             *(folder, devices, stop, identity | {"num_batches": num_batches}),
@@ -512,22 +510,24 @@ def _train(
             seconds_per_checkpoint=_SECONDS_PER_CHECKPOINT,
             remedy="Begin anew with a lower `learning_rate`, in another `output`.",
         )
-        devices.prepare(model, lesson.read(0))
+        devices.prepare(model, data.read(0))
         recorder.begin(checkpoint, model)
-        how = {"validation_data": lesson.held_out, "verbose": verbose}
-        resumable_fit(model, recorder, lesson.read, **how)
+        how = {"validation_data": data.held_out, "verbose": verbose}
+        resumable_fit(model, recorder, data.read, **how)
     return recorder.rows
 
 
-def _steps_in(model: Any, lesson: Lesson, devices: OneDevice, seconds: float) -> int:
+def _steps_in(
+    model: Any, data: DistillationData, devices: OneDevice, seconds: float
+) -> int:
     """Return how many steps take some time; the model is the same afterwards."""
     begin = time.monotonic()
     optimizer = adamw(1e-6)
-    _compile(model, lesson, optimizer)
+    _compile(model, data, optimizer)
     # Some backends return the memory that training modifies.
     before = [np.array(value) for value in devices.values(model.variables)]
-    with PrefetchedBatches(lesson.read, 0) as batches:
-        for _ in range(lesson.warm_up):
+    with PrefetchedBatches(data.read, 0) as batches:
+        for _ in range(data.warm_up):
             model.train_on_batch(*next(batches))
             if time.monotonic() - begin > seconds / 4:
                 break

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from keras_albert.text import AlbertTextEmbedderPreprocessor
+from keras_albert.preprocessors import AlbertTextEmbedderPreprocessor
 from keras_albert.text.masking import MaskedRows, MaskingRates, WholeWordMasking
 
 # The lengths of rows in tokens. Each batch has one of them, so that few shapes are

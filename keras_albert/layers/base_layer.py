@@ -9,7 +9,7 @@ import numpy as np
 from keras import ops
 
 from keras_albert.types import Activation, DType, Tensor
-from keras_albert.utils.arguments import refuse_unknown
+from keras_albert.utils.arguments import check_kwargs
 from keras_albert.utils.keras_internals import mark_as_seeded
 
 # google-research/albert computes the tanh form and calls it "gelu"; transformers
@@ -53,7 +53,7 @@ _NOT_IN_CONFIG = {
 }
 
 
-def own_arguments(owner: Any, base: type) -> dict[str, Any]:
+def config_from_attributes(owner: Any, base: type) -> dict[str, Any]:
     """Return the arguments of constructors, up to `base`, that are attributes."""
     names: dict[str, Any] = {}
     for cls in type(owner).__mro__:
@@ -77,12 +77,12 @@ class AlbertLayer(keras.layers.Layer):
     """A layer that refuses unknown arguments, and whose config is its attributes."""
 
     def __init__(self, dtype: DType = None, **kwargs: Any) -> None:
-        refuse_unknown(type(self), kwargs)
+        check_kwargs(type(self), kwargs)
         super().__init__(dtype=dtype, **kwargs)
 
     def get_config(self) -> dict[str, Any]:
         """Return the constructor's arguments."""
-        return {**super().get_config(), **own_arguments(self, AlbertLayer)}
+        return {**super().get_config(), **config_from_attributes(self, AlbertLayer)}
 
 
 def albert_initializer(seed: int | None = None) -> keras.initializers.Initializer:

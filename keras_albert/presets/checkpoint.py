@@ -119,7 +119,7 @@ OWN_FORMAT = "keras-albert"
 
 # Where the formats are, in the order in which files are compared with them. Imported
 # when a directory is first opened, as folders import downwards only.
-_MODULES = ("keras_albert.conversion", "keras_albert.presets.own_preset")
+_MODULES = ("keras_albert.checkpoints", "keras_albert.presets.own_preset")
 
 # The prefix of the registered names of this package's classes.
 OWN_PACKAGE = "keras_albert>"

@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from keras_albert.backbone import MODEL_SIZES, AlbertBackbone
 from keras_albert.text.masking import MaskingRates
-from keras_albert.utils.arguments import MAX_LAYERS, check_types, refuse_unknown
+from keras_albert.utils.arguments import MAX_LAYERS, check_kwargs, check_types
 from keras_albert.utils.remote import fetch, output_path
 
 _OF_STAGES_BACKBONE = ("num_layers",)
@@ -227,7 +227,7 @@ class PretrainingConfig:
             msg = f"`num_layers` must be at most {MAX_LAYERS:,}. Received: {layers}"
             raise ValueError(msg)
         try:
-            refuse_unknown(AlbertBackbone, self.backbone, inherited=())
+            check_kwargs(AlbertBackbone, self.backbone, inherited=())
         except TypeError as error:
             msg = f"`backbone` (`--backbone NAME=VALUE`) is invalid: {error}"
             raise ValueError(msg) from error

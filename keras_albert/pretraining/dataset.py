@@ -10,14 +10,14 @@ from typing import Any, Literal, Self, TypeAlias
 import keras
 import numpy as np
 
+from keras_albert.devices.model_state import MASKED_TOKENS
+from keras_albert.preprocessors.albert_tokenizer import AlbertTokenizer
+from keras_albert.preprocessors.masked_lm import draw_pairs
 from keras_albert.pretraining import prepared_files
 from keras_albert.pretraining.config import PretrainingConfig
-from keras_albert.tasks.distribution.model_state import MASKED_TOKENS
 from keras_albert.text.masking import MaskingRates, WholeWordMasking
 from keras_albert.text.packing import EncodedTexts, SpecialIds
 from keras_albert.text.random_rows import RowDraws, permute
-from keras_albert.text.tasks.masked_lm import draw_pairs
-from keras_albert.text.tokenizer.albert_tokenizer import AlbertTokenizer
 from keras_albert.text.tokenizer.token_rows import TokenRows, ragged_range
 from keras_albert.types import Batch, Int64Array
 from keras_albert.utils.arguments import check_at_least, check_positive

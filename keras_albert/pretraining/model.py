@@ -8,6 +8,11 @@ import keras
 import numpy as np
 
 from keras_albert.backbone import AlbertBackbone
+from keras_albert.preprocessors.albert_tokenizer import AlbertTokenizer
+from keras_albert.preprocessors.masked_lm import (
+    AlbertMaskedLMPreprocessor,
+    AlbertPretrainerPreprocessor,
+)
 from keras_albert.pretraining.config import PretrainingConfig
 from keras_albert.tasks.base.losses_and_metrics import TokenAccuracy
 from keras_albert.tasks.base.task import AlbertTask
@@ -23,11 +28,6 @@ from keras_albert.tasks.optimizers import (
     WarmUpAndDecay,
     adamw,
 )
-from keras_albert.text.tasks.masked_lm import (
-    AlbertMaskedLMPreprocessor,
-    AlbertPretrainerPreprocessor,
-)
-from keras_albert.text.tokenizer.albert_tokenizer import AlbertTokenizer
 
 # Paths of variables that AdamW updates instead of Muon, as it always does vectors.
 _OUTSIDE_OF_BLOCKS = "^(?!.*encoder/)"

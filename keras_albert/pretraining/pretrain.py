@@ -101,7 +101,7 @@ def _pretrain(
         same["preset"] = content_of(config.preset)
     devices.check_same(same, _SAME)
     keras.utils.set_random_seed(config.seed)
-    stages = devices.by_all(lambda: dataset.read_stages(config))
+    stages = devices.on_all(lambda: dataset.read_stages(config))
     devices.check_same(
         {"prepared data": [stage.data.metadata.to_json() for stage in stages]}, _SAME
     )
@@ -128,11 +128,11 @@ def _pretrain(
             compile_pretrainer(task, config)
             batches = stage.batches()
             first = partial(batches.batch, 0, devices.shard, devices.num_shards)
-            devices.prepare(task, devices.by_all(first))
+            devices.prepare(task, devices.on_all(first))
             if before is None:
                 recorder.begin(checkpoint, task)
             else:
-                recorder.hand_over(before, task)
+                recorder.copy_state_to(before, task)
             held_out = stage.held_out()
             recorder.begin_stage(stage)
             _fit(task, config, stage, batches, held_out, recorder, verbose)
@@ -140,7 +140,7 @@ def _pretrain(
         scores = judge_best(task, last, recorder, held_out)
         weights = devices.values(task.weights)
     # Outside the scope, as a single process builds the finished model.
-    devices.by_chief(
+    devices.on_chief(
         lambda: finish_run(task, weights, scores, config, recorder, data, held_out)
     )
     return scores

@@ -10,20 +10,20 @@ import numpy.typing as npt
 from keras import ops
 
 from keras_albert.backbone import AlbertBackbone, backbone_inputs, run_encoder
+from keras_albert.data.batches import LengthBatches
+from keras_albert.data.labels import encode_classes
+from keras_albert.data.preprocessed_inputs import first_outside, read_positions
 from keras_albert.layers.heads import MaskedLMHead
 from keras_albert.layers.run_layers import call_layer
-from keras_albert.tasks.base.heads import output_dense
-from keras_albert.tasks.base.losses_and_metrics import TokenAccuracy
-from keras_albert.tasks.base.outputs import outputs_of, softmax
-from keras_albert.tasks.base.task import AlbertTask
-from keras_albert.tasks.inputs.batches import LengthBatches
-from keras_albert.tasks.inputs.labels import encode_classes
-from keras_albert.tasks.inputs.preprocessed_inputs import first_outside, read_positions
-from keras_albert.text.tasks.masked_lm import (
+from keras_albert.preprocessors.masked_lm import (
     AlbertMaskedLMPreprocessor,
     AlbertPretrainerPreprocessor,
     WrittenMasks,
 )
+from keras_albert.tasks.base.heads import output_dense
+from keras_albert.tasks.base.losses_and_metrics import TokenAccuracy
+from keras_albert.tasks.base.outputs import outputs_of, softmax
+from keras_albert.tasks.base.task import AlbertTask
 from keras_albert.types import Activation, Int64Array, IntArray, Tensor, Texts
 from keras_albert.utils.arguments import check_positive
 
@@ -117,7 +117,7 @@ class MaskedLMTask(AlbertTask):
         check_positive(top_k=top_k)
         candidates = target_ids(self.preprocessor.tokenizer, targets)
         examples, batched = self.encode("prediction", texts)
-        self.random_head.warn(self, "fill_mask", "masked_lm_head")
+        self.untrained_head_warning.warn(self, "fill_mask", "masked_lm_head")
         size = 32 if batch_size is None else batch_size
         answers = self._fill_masks(examples, top_k, candidates, size)
         return answers if batched else answers[0]
@@ -415,7 +415,7 @@ class AlbertPretrainer(MaskedLMTask, keras_hub.models.Task):
         """
         self.require_preprocessor("score_order")
         examples, batched = self.encode("prediction", (first, second))
-        self.random_head.warn(self, "score_order", "sentence_order")
+        self.untrained_head_warning.warn(self, "score_order", "sentence_order")
         logits = self.predict(examples, batch_size, verbose=0)["sentence_order"]
         # The softmax of two classes; the first is "in order".
         scores = 1 / (1 + np.exp(logits[:, 1] - logits[:, 0]))

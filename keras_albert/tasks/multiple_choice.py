@@ -7,19 +7,19 @@ import keras_hub
 import numpy.typing as npt
 
 from keras_albert.backbone import AlbertBackbone, select_inputs
+from keras_albert.data.preprocessed_inputs import read_ids
 from keras_albert.layers.attention import packing_inputs
 from keras_albert.layers.heads import MISSING_CHOICE, ChoiceScores, ChoicesToRows
 from keras_albert.layers.run_layers import call_layer
-from keras_albert.tasks.base.heads import output_dense, output_dropout
-from keras_albert.tasks.base.outputs import softmax
-from keras_albert.tasks.base.task import AlbertTask
-from keras_albert.tasks.inputs.preprocessed_inputs import read_ids
-from keras_albert.text.reading import TextBatch
-from keras_albert.text.tasks.multiple_choice import (
+from keras_albert.preprocessors.multiple_choice import (
     AlbertMultipleChoicePreprocessor,
     check_answers,
     encode_answers,
 )
+from keras_albert.tasks.base.heads import output_dense, output_dropout
+from keras_albert.tasks.base.outputs import softmax
+from keras_albert.tasks.base.task import AlbertTask
+from keras_albert.text.reading import TextBatch
 from keras_albert.types import FloatArray, IntArray, Mode
 
 
@@ -56,7 +56,7 @@ class AlbertMultipleChoice(AlbertTask, keras_hub.models.Task):
     """
 
     preprocessor_cls = AlbertMultipleChoicePreprocessor
-    first_lengths = 64, 128
+    warmup_lengths = 64, 128
     default_columns = (None, "answer")
     output_padding = MISSING_CHOICE
 
@@ -155,7 +155,7 @@ class AlbertMultipleChoice(AlbertTask, keras_hub.models.Task):
         columns, batched = preprocessor.columns((*texts, choices))
         rows = TextBatch(columns, True)
         outputs = self.predict(rows, batch_size, verbose=0)
-        self.random_head.warn(self, "choose")
+        self.untrained_head_warning.warn(self, "choose")
         answers = [
             _answer(scores[: len(texts)], texts)
             for scores, texts in zip(outputs, columns[-1], strict=True)

@@ -9,7 +9,7 @@ import numpy as np
 from keras import ops
 
 from keras_albert.backbone import VECTORS
-from keras_albert.layers.base_layer import own_arguments
+from keras_albert.layers.base_layer import config_from_attributes
 from keras_albert.types import Tensor
 from keras_albert.utils.keras_internals import adam_moments, variable_index
 
@@ -51,7 +51,7 @@ class WarmUpAndDecay(keras.optimizers.schedules.LearningRateSchedule):
 
     def get_config(self) -> dict[str, float]:
         """Return the constructor's arguments."""
-        return own_arguments(self, WarmUpAndDecay)
+        return config_from_attributes(self, WarmUpAndDecay)
 
 
 def _zeros(shape: tuple[int, ...], dtype: Any) -> Any:

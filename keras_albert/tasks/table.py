@@ -177,7 +177,7 @@ TASKS = {
 
 Writer = Callable[..., Any]
 
-# The functions of `keras_albert.serving` by the argument `format` of `export`. They are
+# The functions of `keras_albert.exports` by the argument `format` of `export`. They are
 # called with the task, the path and further arguments.
 WRITERS = {
     "tf_saved_model": "export_saved_model",
@@ -209,7 +209,7 @@ def export_writer(name: str) -> Writer:
             f"There is no export format {name!r}. Choose one of: "
             f"{', '.join(sorted(WRITERS))}."
         )
-    return resolve_name(f"keras_albert.serving:{WRITERS[name]}")
+    return resolve_name(f"keras_albert.exports:{WRITERS[name]}")
 
 
 def check_export_options(

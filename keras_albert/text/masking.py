@@ -4,13 +4,12 @@ import math
 import re
 import unicodedata
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from keras_albert.text.random_rows import Draws, number_in_row, uniform
-from keras_albert.text.tokenizer.albert_tokenizer import AlbertTokenizer
 from keras_albert.text.tokenizer.text_rules import UNSPACED
 from keras_albert.types import FloatArray, Int64Array, IntArray
 from keras_albert.utils.arguments import check_at_most, check_positive, check_rates
@@ -75,9 +74,7 @@ class WholeWordMasking:
     # one word at least. Source: [Lan et al., 2020](https://arxiv.org/abs/1909.11942),
     # section 4.1, and [Joshi et al., 2020](https://arxiv.org/abs/1907.10529).
 
-    def __init__(
-        self, tokenizer: AlbertTokenizer, rates: MaskingRates | None = None
-    ) -> None:
+    def __init__(self, tokenizer: Any, rates: MaskingRates | None = None) -> None:
         self.rates = rates or MaskingRates()
         self.word_starts = WordStarts(tokenizer)
         self.mask_token_id = int(tokenizer.mask_token_id)
@@ -213,7 +210,7 @@ class WordStarts:
     # without spaces. A single U+2581 belongs to the next piece, a combining mark to the
     # previous one. In WordPiece, a piece without `##` begins a word, as in BERT.
 
-    def __init__(self, tokenizer: AlbertTokenizer) -> None:
+    def __init__(self, tokenizer: Any) -> None:
         vocabulary = tokenizer.vocabulary
         texts = vocabulary.texts
         self._is_special = np.zeros(len(texts), bool)

@@ -10,9 +10,9 @@ import keras
 import numpy as np
 import numpy.typing as npt
 
-from keras_albert.tasks.base.task import AlbertTask
-from keras_albert.tasks.distribution.model_state import build_metrics
-from keras_albert.tasks.distribution.processes import (
+from keras_albert.data.datasets import map_dataset, without_autotune
+from keras_albert.devices.model_state import build_metrics
+from keras_albert.devices.processes import (
     SECONDS_TO_CONNECT,
     JaxProcesses,
     TensorflowWorkers,
@@ -20,7 +20,7 @@ from keras_albert.tasks.distribution.processes import (
     num_processes,
     num_workers,
 )
-from keras_albert.tasks.inputs.datasets import map_dataset, without_autotune
+from keras_albert.tasks.base.task import AlbertTask
 from keras_albert.types import Batch
 
 Result = TypeVar("Result")
@@ -95,11 +95,11 @@ class OneDevice:
         if self.num_processes > 1:
             self.processes.check_same(facts, remedy)
 
-    def by_chief(self, work: Callable[[], None]) -> None:
+    def on_chief(self, work: Callable[[], None]) -> None:
         """Let the first process do something, and raise in all if it fails."""
-        self.by_all(work if self.is_chief else lambda: None)
+        self.on_all(work if self.is_chief else lambda: None)
 
-    def by_all(self, work: Callable[[], Result]) -> Result:
+    def on_all(self, work: Callable[[], Result]) -> Result:
         """Let each process do something, and raise in all if one fails."""
         failure: Exception | None = None
         try:

@@ -152,7 +152,7 @@ class TrainingRecorder(keras.callbacks.Callback):
             self._restore(checkpoint, task)
         state = [*task.variables, *task.optimizer.variables]
         size = sum(4 * math.prod(each.shape) for each in state)
-        self.devices.by_chief(lambda: self.folder.begin(self.rows, size))
+        self.devices.on_chief(lambda: self.folder.begin(self.rows, size))
         self._saved_at = self._agreed_at = time.monotonic()
         self._agreed = self._next_agreement = self._saved = self.done
 
@@ -191,7 +191,7 @@ class TrainingRecorder(keras.callbacks.Callback):
         if self.best_values is not None:
             self.devices.assign(task.variables, self.best_values)
 
-    def hand_over(self, task: AlbertTask, to: Any) -> None:
+    def copy_state_to(self, task: AlbertTask, to: Any) -> None:
         """Copy the weights and the optimizer's state to another compiled model."""
         for old, new in ((task, to), (task.optimizer, to.optimizer)):
             self.devices.assign(new.variables, self.devices.values(old.variables))
@@ -325,7 +325,7 @@ class TrainingRecorder(keras.callbacks.Callback):
             checkpoint.write(self.folder.last)
             self.folder.mirror()
 
-        self.devices.by_chief(write)
+        self.devices.on_chief(write)
         self._saved, self._saved_at = self.done, time.monotonic()
 
     def _check(self, values: Arrays) -> None:

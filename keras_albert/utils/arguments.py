@@ -24,7 +24,7 @@ class MissingArgumentError(ValueError):
     """An argument is missing that a preset does not determine; its files are intact."""
 
 
-def refuse_unknown(
+def check_kwargs(
     cls: type,
     arguments: Mapping[str, Any],
     inherited: Collection[str] | None = None,

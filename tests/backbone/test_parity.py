@@ -5,7 +5,7 @@ import pytest
 from keras import ops
 
 from keras_albert import AlbertBackbone
-from keras_albert.conversion import TRANSFORMERS
+from keras_albert.checkpoints import TRANSFORMERS
 from tests.compiled import gradients, to_numpy
 from tests.foreign_models import (
     ragged_inputs,

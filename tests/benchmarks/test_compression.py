@@ -3,7 +3,7 @@
 import importlib
 
 from keras_albert import AlbertTextEmbedder, AlbertTextEmbedderPreprocessor
-from keras_albert.text import AlbertTokenizer
+from keras_albert.preprocessors import AlbertTokenizer
 from tests.compression.test_distill import LENGTHS, TEXTS, backbone
 
 

@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from tests.serving.early_exits import TEXTS, make_early, make_rules
+from tests.exports.early_exits import TEXTS, make_early, make_rules
 
 
 @pytest.fixture

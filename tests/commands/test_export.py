@@ -6,7 +6,7 @@ import json
 import pytest
 
 from keras_albert_cli.run_command import run_command
-from tests.serving.served_models import LONG, TAGS, balance, make_task
+from tests.exports.served_models import LONG, TAGS, balance, make_task
 
 ROW = {
     # All of its windows differ: between equal ones, rounding would decide.

@@ -19,7 +19,7 @@ from keras_albert.commands import predict
 from keras_albert.commands.files import FileRows
 from keras_albert.tasks.table import TASKS
 from keras_albert_cli.run_command import run_command
-from tests.serving.served_models import TAGS, make_task
+from tests.exports.served_models import TAGS, make_task
 
 TEXTS = [
     f"{start} the {thing}, and {end}."

@@ -6,7 +6,7 @@ import pytest
 
 from keras_albert import AlbertBackbone, AlbertClassifier
 from keras_albert_cli.run_command import run_command
-from tests.serving.served_models import make_task
+from tests.exports.served_models import make_task
 
 TEXTS = ["the river runs", "in 2011, the captain said", "not today", "wind comes in"]
 

@@ -8,8 +8,8 @@ from huggingface_hub import ModelCard, constants
 
 from keras_albert import AlbertClassifier, AlbertTextEmbedder
 from keras_albert_cli.run_command import run_command
+from tests.exports.served_models import make_task
 from tests.presets.hub import hub_of, use_hub
-from tests.serving.served_models import make_task
 
 # Of huggingface_hub's own call, when it sends a file.
 pytestmark = pytest.mark.filterwarnings("ignore:Use 'content=:DeprecationWarning")

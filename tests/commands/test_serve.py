@@ -19,7 +19,7 @@ import pytest
 
 from keras_albert import AlbertClassifier
 from tests.browser import opened_page
-from tests.serving.served_models import make_task
+from tests.exports.served_models import make_task
 
 pytest.importorskip("tensorflow_text")
 pytest.importorskip("uvicorn")

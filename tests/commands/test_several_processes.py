@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from keras_albert import AlbertBackbone, AlbertTokenizer
-from keras_albert.text import AlbertClassifierPreprocessor, train_vocabulary
+from keras_albert.preprocessors import AlbertClassifierPreprocessor
+from keras_albert.text import train_vocabulary
 from keras_albert.training.run_folder import RunFolder, TrainingCheckpoint
 from tests.commands.finetune_runs import STEPS, flags, weights_of, write_files
 from tests.several_processes import BACKEND, finish, start, start_with_torchrun

@@ -116,8 +116,8 @@ def test_each_format_names_the_tests_that_prove_it():
         named = re.findall(r"`(tests/[^`]+)`", row)
         assert named, row
         assert all((ROOT / name).is_file() for name in named), row
-    tested = set(re.findall(r"tests/conversion/(?:test_)?(\w+)", "".join(rows)))
-    folder = ROOT / "keras_albert/conversion"
+    tested = set(re.findall(r"tests/checkpoints/(?:test_)?(\w+)", "".join(rows)))
+    folder = ROOT / "keras_albert/checkpoints"
     defining = [p for p in folder.rglob("*.py") if "Format):" in p.read_text("utf-8")]
     formats = {
         path.relative_to(folder).parts[0].removesuffix(".py") for path in defining

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.serving.served_models import make_task
+from tests.exports.served_models import make_task
 from tests.word_pieces import word_proto
 
 SOURCE = Path(__file__).parents[2] / "examples" / "cpp" / "classify.cpp"

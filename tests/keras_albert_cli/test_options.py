@@ -9,7 +9,7 @@ import pytest
 
 from keras_albert.pretraining import PretrainingConfig
 from keras_albert.pretraining.prepare.pipeline import NUM_LINES, PART_SIZE
-from keras_albert.serving.rest.requests import Limits
+from keras_albert.serve.requests import Limits
 from keras_albert.tasks.recipes import RECIPE_NAMES
 from keras_albert_cli import options
 from keras_albert_cli.run_command import describe_versions

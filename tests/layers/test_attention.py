@@ -7,8 +7,8 @@ from keras import ops
 
 from keras_albert import AlbertBackbone
 from keras_albert.backbone import POOLER_INPUTS
+from keras_albert.data.batches import pack_sequences
 from keras_albert.layers.attention import attend, attend_fused, packed_rows
-from keras_albert.tasks.inputs.batches import pack_sequences
 from keras_albert.text.batching import PackedShape
 from tests.compiled import gradients, to_numpy
 from tests.random_weights import add_noise

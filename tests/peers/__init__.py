@@ -10,7 +10,7 @@ google-research/albert, against the same rules written anew:
 - `create_pretraining_data.py`: `tests/pretraining/prepare/test_sentence_pairs.py`,
   `tests/text/test_masking.py`; how it cuts pairs, `tests/text/test_packing.py`.
 - `squad_utils.py`: `tests/tasks/question_answering`, `tests/text/test_packing.py`.
-- `race_utils.py`: `tests/text/tasks/test_multiple_choice.py`.
+- `race_utils.py`: `tests/preprocessors/test_multiple_choice.py`.
 
 Its WordPiece, and the `BasicTokenizer` before it, for BERT's vocabularies:
 `tests/text/tokenizer/test_word_piece.py`. Not here, for they have no counterpart:
@@ -19,7 +19,7 @@ Its WordPiece, and the `BasicTokenizer` before it, for BERT's vocabularies:
 
 transformers 5, `tests/models/albert/test_modeling_albert.py` with the mixins that it
 runs: outputs and gradients `tests/backbone/test_parity.py`, tasks
-`tests/conversion/transformers/test_tasks.py`; states and scores of layers, and remat,
+`tests/checkpoints/transformers/test_tasks.py`; states and scores of layers, and remat,
 `tests/layers/test_shared_transformer_encoder.py`; tied weights
 `tests/layers/test_heads.py`; what `test_save_load`, `test_determinism`,
 `test_batching_equivalence` and `test_training` ask of each class
@@ -36,7 +36,7 @@ runs: outputs and gradients `tests/backbone/test_parity.py`, tasks
 
 Its `test_tokenization_albert.py` and `test_tokenization_common.py`: sequence builders
 and files `tests/text/tokenizer`, padding, truncation and batches
-`tests/text/test_packing.py` and `tests/text/tasks`, pipelines `tests/tasks`.
+`tests/text/test_packing.py` and `tests/preprocessors`, pipelines `tests/tasks`.
 
 - Tokens added after training, other special tokens, `bos_token`, `clean_up_...`: the
   vocabulary is the checkpoint's.

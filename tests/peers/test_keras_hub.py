@@ -7,7 +7,7 @@ of the one that it is for; a test of a difference asserts what happens instead.
 
 Not here: `test_smallest_preset` and `test_all_presets`, which download weights
 (`tests/presets/test_builtin.py` has the names), and `test_litert_export`, which is
-skipped there where `litert-torch` is absent (`tests/serving/test_litert.py`).
+skipped there where `litert-torch` is absent (`tests/exports/test_litert.py`).
 """
 
 import keras

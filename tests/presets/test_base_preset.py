@@ -16,10 +16,10 @@ from keras_albert import (
     AlbertTextEmbedder,
     AlbertTokenizer,
 )
-from keras_albert.conversion.convert import load_task
+from keras_albert.checkpoints.convert import load_task
 from keras_albert.text.tokenizer.sentencepiece_file import parse_vocabulary
+from tests.exports.served_models import make_task
 from tests.foreign_models import change_json
-from tests.serving.served_models import make_task
 
 TEXTS = ["the river runs", "not today", "wind and town"] * 2
 LABELS = ["good", "bad", "good"] * 2

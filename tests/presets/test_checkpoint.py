@@ -9,7 +9,7 @@ import pytest
 
 from keras_albert import AlbertClassifier, AlbertTextEmbedder
 from keras_albert.presets.checkpoint import open_checkpoint
-from tests.serving.served_models import make_task
+from tests.exports.served_models import make_task
 
 FORMATS = {
     "keras-albert": "save_to_preset",

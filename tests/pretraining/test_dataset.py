@@ -2,8 +2,8 @@ import keras
 import numpy as np
 import pytest
 
+from keras_albert.devices.model_state import MASKED_TOKENS
 from keras_albert.pretraining import PretrainingData
-from keras_albert.tasks.distribution.model_state import MASKED_TOKENS
 from keras_albert.text.masking import MaskingRates
 from keras_albert.text.random_rows import RowDraws, permute
 

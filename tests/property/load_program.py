@@ -9,7 +9,7 @@ from pathlib import Path
 import keras
 
 from keras_albert import AlbertClassifier
-from keras_albert.conversion.weight_map import variables_by_path
+from keras_albert.checkpoints.weight_map import variables_by_path
 from tests.property.programs import answer_lines
 
 # What a load may take beside what the process has; the checkpoints have 400 kB.

@@ -91,7 +91,7 @@ def _opened(path):
         yield tensors
         write_torch(path, tensors, is_zip=content[:2] == b"PK")
     else:
-        from keras_albert.conversion.google import tensorflow_files
+        from keras_albert.checkpoints.google import tensorflow_files
 
         prefix = path.with_suffix("")
         tensors = tensorflow_files.read_tensors(prefix, lambda name: True)

@@ -148,8 +148,8 @@ def unpadded(batch):
 
 def write_onnx(preprocessors, path):
     """Write a model of what ONNX graphs do with texts, before they run a task."""
-    from keras_albert.serving.onnx.builder import IR_VERSION, TEXT_DOMAIN, OnnxBuilder
-    from keras_albert.serving.onnx.text import OnnxText
+    from keras_albert.exports.onnx.builder import IR_VERSION, TEXT_DOMAIN, OnnxBuilder
+    from keras_albert.exports.onnx.text import OnnxText
 
     builder = OnnxBuilder()
     builder.graph.opset_imports[TEXT_DOMAIN] = 1

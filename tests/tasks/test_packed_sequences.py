@@ -4,15 +4,11 @@ import keras
 import numpy as np
 import pytest
 
-from keras_albert.tasks.distribution.model_state import build_metrics
-from keras_albert.tasks.inputs.batches import (
-    PackedBatches,
-    pack_sequences,
-    packed_shape,
-)
-from keras_albert.tasks.inputs.datasets import backend_dataset
-from keras_albert.tasks.inputs.model_input import make_batches, preprocess_batch
-from keras_albert.tasks.inputs.tables import RawData
+from keras_albert.data.batches import PackedBatches, pack_sequences, packed_shape
+from keras_albert.data.datasets import backend_dataset
+from keras_albert.data.model_input import make_batches, preprocess_batch
+from keras_albert.data.tables import RawData
+from keras_albert.devices.model_state import build_metrics
 from keras_albert.text.batching import PackedShape
 from tests.one_backend import on_one_backend_except
 from tests.random_weights import add_noise

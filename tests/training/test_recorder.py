@@ -23,7 +23,7 @@ class TwoProcesses(OneDevice):
         told, _ = numbers
         return [told + (self.recorder.done >= self.told_at), 2 * 0.25]
 
-    def by_chief(self, work):
+    def on_chief(self, work):
         work()
 
 
@@ -105,6 +105,6 @@ def test_what_fails_in_the_first_process_raises_in_all():
         raise OSError(28, "No space left on device")
 
     with pytest.raises(OSError, match="No space left"):
-        OneDevice().by_chief(write)
+        OneDevice().on_chief(write)
     with pytest.raises(RuntimeError, match="Another process has failed"):
-        FailedElsewhere().by_chief(write)
+        FailedElsewhere().on_chief(write)

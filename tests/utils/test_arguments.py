@@ -11,7 +11,7 @@ from keras_albert.layers import (
     TransformerBlock,
 )
 from keras_albert.layers.heads import ConditionalSpanHead, MaskedLMHead, MaskedPooling
-from keras_albert.utils.arguments import check_positive, refuse_unknown
+from keras_albert.utils.arguments import check_kwargs, check_positive
 
 SIZES = {
     "vocabulary_size": 20,
@@ -28,7 +28,7 @@ PREPROCESSORS = {
 
 class Base:
     def __init__(self, wide=1, **kwargs):
-        refuse_unknown(type(self), kwargs)
+        check_kwargs(type(self), kwargs)
 
 
 class Special(Base):
@@ -43,7 +43,7 @@ def test_bases_know_arguments_too():
     with pytest.raises(TypeError, match=r"no argument `x`. Its arguments are: narrow"):
         Special(x=2)
     with pytest.raises(TypeError, match=r"`wide`. Look there"):
-        refuse_unknown(Special, {"wide": 2}, inherited=("y",), hint="Look there.")
+        check_kwargs(Special, {"wide": 2}, inherited=("y",), hint="Look there.")
 
 
 @pytest.mark.parametrize("value", [None, 2.0, "3", True, 0, -1])

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from keras_albert import AlbertClassifier, AlbertTokenizer
+from keras_albert.checkpoints import convert_checkpoint
 from keras_albert.commands.files import FileRows
-from keras_albert.conversion import convert_checkpoint
+from keras_albert.exports import verify
 from keras_albert.pretraining import (
     PretrainingConfig,
     PretrainingData,
     prepare_examples,
 )
-from keras_albert.serving import verify
 from keras_albert.text import read_conll, read_squad, train_vocabulary
 from keras_albert.training.run_folder import RunFolder
 from keras_albert.utils.atomic_files import atomic_file

@@ -17,10 +17,10 @@ from keras_albert import (
     AlbertClassifierPreprocessor,
     AlbertTokenizer,
 )
+from keras_albert.checkpoints import convert_checkpoint
 from keras_albert.commands import finetune
-from keras_albert.conversion import convert_checkpoint
+from keras_albert.exports.saved_model.export import served_versions
 from keras_albert.pretraining import PretrainingData, prepare_examples
-from keras_albert.serving.saved_model.export import served_versions
 from keras_albert.text import read_conll, train_vocabulary
 from keras_albert.training.run_folder import RunFolder
 from keras_albert.utils import remote

@@ -13,6 +13,7 @@ from contextlib import nullcontext
 from dataclasses import asdict, astuple, replace
 from typing import Any
 
+from keras_albert.preprocessors.albert_tokenizer import AlbertTokenizer
 from keras_albert.pretraining.prepare.documents import (
     InputPart,
     Progress,
@@ -40,7 +41,6 @@ from keras_albert.pretraining.prepared_files import (
     PreparedMetadata,
     shard_name,
 )
-from keras_albert.text.tokenizer.albert_tokenizer import AlbertTokenizer
 from keras_albert.text.tokenizer.read_word_piece import split_pieces
 from keras_albert.text.tokenizer.train_vocabulary import train_vocabulary
 from keras_albert.text.tokenizer.vocabularies import VocabularySource

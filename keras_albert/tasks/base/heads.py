@@ -151,7 +151,7 @@ def count_classes(num_classes: int | None, labels: Sequence[str] | None) -> int:
     return count
 
 
-class RandomHead:
+class UntrainedHeadWarning:
     """The first rows of the matrices of a head, as the constructor made them."""
 
     def __init__(self, task: "AlbertTask") -> None:

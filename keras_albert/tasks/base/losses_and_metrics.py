@@ -8,7 +8,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_albert.layers.base_layer import own_arguments
+from keras_albert.layers.base_layer import config_from_attributes
 from keras_albert.types import Tensor
 
 # Losses with `from_logits`, by the name that Keras also uses for their functions.
@@ -245,7 +245,7 @@ class ClassScore(keras.metrics.Metric):
 
     def get_config(self) -> dict[str, Any]:
         """Return the constructor's arguments."""
-        return own_arguments(self, ClassScore)
+        return config_from_attributes(self, ClassScore)
 
 
 _BY_CLASS.add(ClassScore)

@@ -10,14 +10,14 @@ import keras
 import numpy as np
 import numpy.typing as npt
 
+from keras_albert.data import model_input
+from keras_albert.data.batch_sharding import num_parts, share_dataset, take_rows
+from keras_albert.data.batches import LengthBatches
+from keras_albert.data.datasets import Steps, call_and_reject_empty, num_steps
+from keras_albert.data.tables import RawData
+from keras_albert.devices.model_state import restore_on_error
+from keras_albert.devices.processes import spans_processes
 from keras_albert.layers.attention import packing_inputs
-from keras_albert.tasks.distribution.model_state import restore_on_error
-from keras_albert.tasks.distribution.processes import spans_processes
-from keras_albert.tasks.inputs import model_input
-from keras_albert.tasks.inputs.batch_sharding import num_parts, share_dataset, take_rows
-from keras_albert.tasks.inputs.batches import LengthBatches
-from keras_albert.tasks.inputs.datasets import Steps, call_and_reject_empty, num_steps
-from keras_albert.tasks.inputs.tables import RawData
 from keras_albert.text.packing import TextWindows
 from keras_albert.types import FloatArray, Texts
 from keras_albert.utils.arguments import check_options

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import keras
 import numpy as np
 
+from keras_albert.data.batch_sharding import num_parts
+from keras_albert.devices.model_state import call_with_values
 from keras_albert.tasks.base.outputs import map_outputs, to_numpy
-from keras_albert.tasks.distribution.model_state import call_with_values
-from keras_albert.tasks.inputs.batch_sharding import num_parts
 from keras_albert.text.packing import Examples
 from keras_albert.utils.arguments import warn_of_depth
 from keras_albert.utils.keras_internals import BACKBONE, share_attributes
@@ -85,7 +85,7 @@ class _Compiled:
         self._variables = task.variables
         maker = _MAKERS[keras.config.backend()]
         self.run_batch: Run = maker(task, self._variables)
-        self.programs = OneTextPrograms(task.first_lengths)
+        self.programs = OneTextPrograms(task.warmup_lengths)
 
     def is_current(self, task: "AlbertTask") -> bool:
         """Return whether the task would compile the same again."""
@@ -104,8 +104,8 @@ class OneTextPrograms:
     # Compiling one takes as long as many calls, and slows others down. So texts run a
     # longer program until what they lose by it is as long.
 
-    def __init__(self, first_lengths: tuple[int, ...]) -> None:
-        self._first_lengths = first_lengths
+    def __init__(self, warmup_lengths: tuple[int, ...]) -> None:
+        self._first_lengths = warmup_lengths
         self._lengths: set[int] = set()
         # Seconds of the fastest call of a program, and lost by texts of a length.
         self._fastest: dict[int, float] = {}

@@ -14,7 +14,7 @@ from keras_albert.presets.checkpoint_exports import CheckpointExports
 from keras_albert.presets.preset_mixin import PresetMixin
 from keras_albert.presets.stored_weights import check_stored_weights, head_weights
 from keras_albert.tasks.base.cloning import at_depth, with_backbone
-from keras_albert.utils.arguments import refuse_unknown
+from keras_albert.utils.arguments import check_kwargs
 from keras_albert.utils.keras_internals import all_layers
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class TaskPresets(CheckpointExports, PresetMixin, _Task):
         of_backbone, of_task, *of_bases = (
             set(inspect.signature(each.__init__).parameters) for each in classes
         )
-        refuse_unknown(
+        check_kwargs(
             cls,
             kwargs,
             inherited={*_OF_ANY_MODEL, *of_backbone, *of_task}.union(*of_bases),

@@ -9,27 +9,27 @@ import keras
 import numpy.typing as npt
 
 from keras_albert.backbone import select_inputs
-from keras_albert.layers.attention import packed_rows
-from keras_albert.layers.base_layer import own_arguments
-from keras_albert.layers.run_layers import call_layer, is_bare
-from keras_albert.tasks.base.auto_compile import AutomaticCompile
-from keras_albert.tasks.base.heads import RandomHead
-from keras_albert.tasks.base.outputs import outputs_of, predict_all
-from keras_albert.tasks.base.predict_function import BatchOutputs, DepthViews
-from keras_albert.tasks.base.presets import TaskPresets, check_preprocessor
-from keras_albert.tasks.distribution import model_state
-from keras_albert.tasks.distribution.processes import joined, together
-from keras_albert.tasks.distribution.strategy import refuse_sharded
-from keras_albert.tasks.inputs import batch_sharding, model_input
-from keras_albert.tasks.inputs.datasets import (
+from keras_albert.data import batch_sharding, model_input
+from keras_albert.data.datasets import (
     Steps,
     call_and_reject_empty,
     depends_on,
     is_dataset,
     num_steps,
 )
-from keras_albert.tasks.inputs.preprocessed_inputs import holds_ids, read_ids
-from keras_albert.tasks.inputs.tables import Columns, RawData, has_columns, read_table
+from keras_albert.data.preprocessed_inputs import holds_ids, read_ids
+from keras_albert.data.tables import Columns, RawData, has_columns, read_table
+from keras_albert.devices import model_state
+from keras_albert.devices.processes import connect_processes, train_in_processes
+from keras_albert.devices.strategy import refuse_sharded
+from keras_albert.layers.attention import packed_rows
+from keras_albert.layers.base_layer import config_from_attributes
+from keras_albert.layers.run_layers import call_layer, is_bare
+from keras_albert.tasks.base.auto_compile import AutomaticCompile
+from keras_albert.tasks.base.heads import UntrainedHeadWarning
+from keras_albert.tasks.base.outputs import outputs_of, predict_all
+from keras_albert.tasks.base.predict_function import BatchOutputs, DepthViews
+from keras_albert.tasks.base.presets import TaskPresets, check_preprocessor
 from keras_albert.tasks.table import check_export_options, export_writer
 from keras_albert.text.packing import read_weights
 from keras_albert.text.reading import text_columns
@@ -69,7 +69,7 @@ class AlbertTask(AutomaticCompile, TaskPresets):
 
     # The lengths that JAX compiles in the first call with one text: most texts are no
     # longer. A task with two texts in a row has two.
-    first_lengths: tuple[int, ...] = (64,)
+    warmup_lengths: tuple[int, ...] = (64,)
 
     # The columns of texts and targets, see `fit`; no texts for a task that reads dicts.
     default_columns: tuple[str | None, str] = ("text", "label")
@@ -90,7 +90,7 @@ class AlbertTask(AutomaticCompile, TaskPresets):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         # Keras ignores unknown arguments.
-        arguments.refuse_unknown(
+        arguments.check_kwargs(
             type(self),
             kwargs,
             inherited=_MODEL_ARGUMENTS,
@@ -102,7 +102,7 @@ class AlbertTask(AutomaticCompile, TaskPresets):
             super().__init__(*args, **kwargs)
         keras_internals.register_parameters(self)
         keras_internals.train_in_one_process(self)
-        self.random_head = RandomHead(self)
+        self.untrained_head_warning = UntrainedHeadWarning(self)
         self.batch_outputs = BatchOutputs(self)
         self.depth_views = DepthViews(self)
 
@@ -159,7 +159,7 @@ class AlbertTask(AutomaticCompile, TaskPresets):
     def get_config(self) -> dict[str, Any]:
         """Return the constructor's arguments."""
         config: dict[str, Any] = super().get_config()
-        return config | own_arguments(self, AlbertTask)
+        return config | config_from_attributes(self, AlbertTask)
 
     def encode_targets(self, y: Any) -> npt.NDArray[Any]:
         """Encode and check targets; return an array."""
@@ -307,8 +307,8 @@ class AlbertTask(AutomaticCompile, TaskPresets):
         ]
         given = (x, y, sample_weight, validation_data)
         with (
-            model_state.one_thread(self),
-            together(self, auto_shard, given, options) as quiet,
+            model_state.exclusive(self),
+            train_in_processes(self, auto_shard, given, options) as quiet,
         ):
             kwargs = quiet | kwargs
             with model_input.unchanged_on_error(self):
@@ -421,8 +421,8 @@ class AlbertTask(AutomaticCompile, TaskPresets):
         options = [batch_size, text, label, num_layers, kwargs.get("steps")]
         given = (x, y, sample_weight)
         with (
-            model_state.one_thread(self),
-            together(self, auto_shard, given, options) as quiet,
+            model_state.exclusive(self),
+            train_in_processes(self, auto_shard, given, options) as quiet,
         ):
             kwargs = quiet | kwargs
             with model_input.unchanged_on_error(self):
@@ -507,7 +507,7 @@ class AlbertTask(AutomaticCompile, TaskPresets):
             ['accuracy', 'loss']
         """
         data = x, y, sample_weight
-        with model_state.one_thread(self), joined(self):
+        with model_state.exclusive(self), connect_processes(self):
             with model_input.unchanged_on_error(self):
                 batch = model_input.preprocess_batch(self, "training", *data)
                 if class_weight is not None:
@@ -531,7 +531,7 @@ class AlbertTask(AutomaticCompile, TaskPresets):
             1.0
         """
         data = x, y, sample_weight
-        with model_state.one_thread(self), joined(self):
+        with model_state.exclusive(self), connect_processes(self):
             with model_input.unchanged_on_error(self):
                 batch = model_input.preprocess_batch(self, "evaluation", *data)
             batch = batch_sharding.pad_for_devices(self, batch)
@@ -583,11 +583,11 @@ class AlbertTask(AutomaticCompile, TaskPresets):
     def _step_together(self, data: Any, training: bool) -> dict[str, Any]:
         """Train or evaluate on the rows of this process, with other processes."""
         # Imports PyTorch, which may not be installed.
-        from keras_albert.tasks.distribution import torch_steps  # noqa: PLC0415
+        from keras_albert.devices import torch_steps  # noqa: PLC0415
 
         # PyTorch's loader makes a list of a tuple.
         x, y, weights = keras.utils.unpack_x_y_sample_weight(data)
-        counts = self.processes.index == 0 or not batch_sharding.is_whole(x)
+        counts = self.processes.index == 0 or not batch_sharding.is_replicated(x)
         batch = batch_sharding.without_mark(x), y, weights
         if training:
             batch = model_state.weigh_processes(batch, self.processes)

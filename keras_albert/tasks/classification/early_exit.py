@@ -11,14 +11,14 @@ import numpy.typing as npt
 from keras import ops
 
 from keras_albert.backbone import AlbertBackbone
+from keras_albert.data.datasets import Steps
+from keras_albert.data.model_input import make_batches
+from keras_albert.data.tables import Columns, read_table
+from keras_albert.devices.model_state import exclusive
 from keras_albert.layers.run_layers import call_layer
 from keras_albert.tasks.base.cloning import at_depth, remake
 from keras_albert.tasks.base.outputs import check_nan, iterate, predict_all
 from keras_albert.tasks.base.predict_function import compile_function
-from keras_albert.tasks.distribution.model_state import one_thread
-from keras_albert.tasks.inputs.datasets import Steps
-from keras_albert.tasks.inputs.model_input import make_batches
-from keras_albert.tasks.inputs.tables import Columns, read_table
 from keras_albert.types import FloatArray, Int64Array, Tensor
 from keras_albert.utils import arguments
 
@@ -392,7 +392,7 @@ class EarlyExits(_Task):
         rule = read_exit_rule(self, patience, threshold, tolerance, num_layers)
         if rule is not None:
             data = (x, y, sample_weight, batch_size)
-            with one_thread(self):
+            with exclusive(self):
                 return self._evaluate_early(rule, data, **kwargs)
         kwargs |= {"sample_weight": sample_weight, "num_layers": num_layers}
         return super().evaluate(x, y, batch_size, **kwargs)

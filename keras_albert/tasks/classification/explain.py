@@ -112,7 +112,7 @@ def explain_texts(
     preprocessor = classifier.require_preprocessor("explain")
     columns, _ = preprocessor.columns(texts)
     ids = preprocessor(texts)
-    classifier.random_head.warn(classifier, "explain")
+    classifier.untrained_head_warning.warn(classifier, "explain")
     return [
         _explain_row(
             classifier,

@@ -18,6 +18,11 @@ import numpy.typing as npt
 from keras import ops
 
 from keras_albert.backbone import AlbertBackbone
+from keras_albert.data.batch_sharding import num_parts
+from keras_albert.data.datasets import is_dataset
+from keras_albert.data.preprocessed_inputs import holds_ids
+from keras_albert.data.tables import RawData
+from keras_albert.devices.processes import num_processes
 from keras_albert.layers.heads import masked_mean
 from keras_albert.tasks.base.outputs import predict_all
 from keras_albert.tasks.base.predict_function import compile_function
@@ -30,11 +35,6 @@ from keras_albert.tasks.classification.contrastive import (
     train_encoder,
 )
 from keras_albert.tasks.classification.targets import TargetKind, target_kind
-from keras_albert.tasks.distribution.processes import num_processes
-from keras_albert.tasks.inputs.batch_sharding import num_parts
-from keras_albert.tasks.inputs.datasets import is_dataset
-from keras_albert.tasks.inputs.preprocessed_inputs import holds_ids
-from keras_albert.tasks.inputs.tables import RawData
 from keras_albert.text.packing import check_counts
 from keras_albert.types import FloatArray
 from keras_albert.utils.environment import check_packages
@@ -97,7 +97,7 @@ def why_not_by_itself(
     classifier: "AlbertClassifier", x: Any, y: Array | None
 ) -> str | None:
     """Return why a head is not solved unless that is asked for, if anything."""
-    is_new = classifier.is_solved or classifier.random_head.is_random()
+    is_new = classifier.is_solved or classifier.untrained_head_warning.is_random()
     layers, count = all_layers(classifier), 0 if y is None else len(y)
     why = why_not_linear(classifier, x) or _first_of(
         {

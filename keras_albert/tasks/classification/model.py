@@ -10,8 +10,15 @@ import numpy as np
 import numpy.typing as npt
 
 from keras_albert.backbone import AlbertBackbone
+from keras_albert.data.datasets import is_dataset
+from keras_albert.data.labels import encode_class_weights
+from keras_albert.data.model_input import check_targets, unchanged_on_error
+from keras_albert.data.preprocessed_inputs import holds_ids
+from keras_albert.data.tables import Columns, RawData, read_table
+from keras_albert.devices.model_state import exclusive
 from keras_albert.layers.heads import ExitHeads
 from keras_albert.layers.run_layers import call_layer
+from keras_albert.preprocessors.classification import AlbertClassifierPreprocessor
 from keras_albert.tasks.base.heads import (
     NamedClasses,
     count_classes,
@@ -24,13 +31,6 @@ from keras_albert.tasks.classification import early_exit, linear
 from keras_albert.tasks.classification.calibration import calibrate, label_sets
 from keras_albert.tasks.classification.explain import Explanation, explain
 from keras_albert.tasks.classification.targets import target_kind
-from keras_albert.tasks.distribution.model_state import one_thread
-from keras_albert.tasks.inputs.datasets import is_dataset
-from keras_albert.tasks.inputs.labels import encode_class_weights
-from keras_albert.tasks.inputs.model_input import check_targets, unchanged_on_error
-from keras_albert.tasks.inputs.preprocessed_inputs import holds_ids
-from keras_albert.tasks.inputs.tables import Columns, RawData, read_table
-from keras_albert.text.tasks.classification import AlbertClassifierPreprocessor
 from keras_albert.types import Activation, FloatArray, Int64Array, Texts
 from keras_albert.utils import arguments
 
@@ -360,7 +360,7 @@ class AlbertClassifier(
         is_contrastive: bool = False,
         why: str | None = None,
     ) -> keras.callbacks.History:
-        with one_thread(self):
+        with exclusive(self):
             if class_weight is not None:
                 class_weight = self._read_class_weight(class_weight, data.sample_weight)
             results = linear.solve_head(
@@ -424,7 +424,7 @@ class AlbertClassifier(
         self.require_preprocessor("classify")
         top_k = count_answers(self, top_k)
         examples, batched = self.encode("prediction", texts)
-        self.random_head.warn(self, "classify")
+        self.untrained_head_warning.warn(self, "classify")
         outputs, depths = self.predict(
             examples, batch_size, verbose=0, return_depths=True, **depth
         )
@@ -463,7 +463,7 @@ class AlbertClassifier(
         outputs, batched = self.read_documents(
             "classify_documents", texts, batch_size, stride
         )
-        self.random_head.warn(self, "classify_documents")
+        self.untrained_head_warning.warn(self, "classify_documents")
         answers = describe_outputs(self, outputs, top_k)
         return answers if batched else answers[0]
 

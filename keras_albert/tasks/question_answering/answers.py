@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from keras_albert.text.tasks.question_answering import SpanWindows, read_answers
+from keras_albert.preprocessors.question_answering import SpanWindows, read_answers
 from keras_albert.types import FloatArray, Int64Array
 
 # Windows that are searched at once, to limit memory.

@@ -9,11 +9,19 @@ import numpy as np
 import numpy.typing as npt
 
 from keras_albert.backbone import AlbertBackbone, backbone_inputs, run_encoder
+from keras_albert.data.preprocessed_inputs import first_outside
 from keras_albert.layers import heads
 from keras_albert.layers.run_layers import call_layer
+from keras_albert.preprocessors.question_answering import (
+    MAX_STARTS,
+    AlbertQuestionAnswererPreprocessor,
+    SpanWindows,
+    head_inputs,
+    head_targets,
+    read_answers,
+)
 from keras_albert.tasks.base.heads import output_dense
 from keras_albert.tasks.base.task import AlbertTask
-from keras_albert.tasks.inputs.preprocessed_inputs import first_outside
 from keras_albert.tasks.question_answering.answers import (
     NO_ANSWER,
     SpanCandidates,
@@ -25,14 +33,6 @@ from keras_albert.tasks.question_answering.answers import (
 )
 from keras_albert.text.packing import check_counts
 from keras_albert.text.reading import TextBatch
-from keras_albert.text.tasks.question_answering import (
-    MAX_STARTS,
-    AlbertQuestionAnswererPreprocessor,
-    SpanWindows,
-    head_inputs,
-    head_targets,
-    read_answers,
-)
 from keras_albert.types import Mode
 from keras_albert.utils.arguments import check_at_most, check_positive
 
@@ -90,7 +90,7 @@ class AlbertQuestionAnswerer(AlbertTask, keras_hub.models.Task):
     default_columns = (None, "answers")
     set_by_targets = ("null_threshold",)
     encodes_in_graph = False
-    first_lengths = 64, 128
+    warmup_lengths = 64, 128
     uses_pooler = False
     output_padding = heads.MASKED_LOGIT
 
@@ -292,7 +292,7 @@ class AlbertQuestionAnswerer(AlbertTask, keras_hub.models.Task):
         questions, contexts = columns.columns
         if not contexts:
             return []
-        self.random_head.warn(self, "answer")
+        self.untrained_head_warning.warn(self, "answer")
         is_blank = [is_invisible(text) for text in contexts]
         # A row needs a token; its answer does not count.
         read = [

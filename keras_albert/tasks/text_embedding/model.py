@@ -10,20 +10,20 @@ import numpy.typing as npt
 from keras import ops
 
 from keras_albert.backbone import AlbertBackbone, run_encoder, select_inputs
+from keras_albert.data.datasets import is_dataset
+from keras_albert.data.labels import encode_scores
+from keras_albert.data.model_input import preprocess_batch
+from keras_albert.data.preprocessed_inputs import holds_ids, read_ids
 from keras_albert.layers.attention import packing_inputs
 from keras_albert.layers.heads import MaskedPooling
 from keras_albert.layers.run_layers import call_layer
+from keras_albert.preprocessors.text_embedding import AlbertTextEmbedderPreprocessor
 from keras_albert.tasks.base.outputs import DocumentOutputs
 from keras_albert.tasks.base.task import AlbertTask
-from keras_albert.tasks.inputs.datasets import is_dataset
-from keras_albert.tasks.inputs.labels import encode_scores
-from keras_albert.tasks.inputs.model_input import preprocess_batch
-from keras_albert.tasks.inputs.preprocessed_inputs import holds_ids, read_ids
 from keras_albert.tasks.text_embedding import objectives
 from keras_albert.tasks.text_embedding.search import search
 from keras_albert.text.packing import TextWindows
 from keras_albert.text.reading import TextBatch, holds_text
-from keras_albert.text.tasks.text_embedding import AlbertTextEmbedderPreprocessor
 from keras_albert.types import FloatArray, Int64Array, Mode, Tensor, Texts
 from keras_albert.utils.arguments import check_positive, is_whole_number
 

@@ -11,6 +11,11 @@ import numpy.typing as npt
 
 from keras_albert.backbone import AlbertBackbone, run_encoder
 from keras_albert.layers.run_layers import call_layer
+from keras_albert.preprocessors.token_classification import (
+    AlbertTokenClassifierPreprocessor,
+    TaggedDocuments,
+    WordRow,
+)
 from keras_albert.tasks.base import heads
 from keras_albert.tasks.base.outputs import softmax
 from keras_albert.tasks.base.task import AlbertTask
@@ -22,11 +27,6 @@ from keras_albert.text.tag_schemes import (
     scheme_of_names,
     spans_to_tags,
     tags_to_spans,
-)
-from keras_albert.text.tasks.token_classification import (
-    AlbertTokenClassifierPreprocessor,
-    TaggedDocuments,
-    WordRow,
 )
 from keras_albert.utils.environment import check_packages
 
@@ -253,7 +253,7 @@ class AlbertTokenClassifier(heads.NamedClasses, AlbertTask, keras_hub.models.Tas
             location Toronto 33
         """
         columns = self.require_preprocessor("tag").columns(x)
-        self.random_head.warn(self, "tag")
+        self.untrained_head_warning.warn(self, "tag")
         documents, probabilities = self._read("tag", columns, batch_size)
         answers = [
             [describe_entity(span, score, words) for span, score in found]

@@ -7,8 +7,9 @@ import keras
 import numpy as np
 import numpy.typing as npt
 
-from keras_albert.tasks.inputs.labels import encode_classes
-from keras_albert.tasks.inputs.preprocessed_inputs import first_outside
+from keras_albert.data.labels import encode_classes
+from keras_albert.data.preprocessed_inputs import first_outside
+from keras_albert.preprocessors.token_classification import SpanTags
 from keras_albert.text.packing import read_weights
 from keras_albert.text.reading import plain_column
 from keras_albert.text.tag_schemes import (
@@ -20,7 +21,6 @@ from keras_albert.text.tag_schemes import (
     spans_to_tags,
     tag_names,
 )
-from keras_albert.text.tasks.token_classification import SpanTags
 
 # The tag of a word that does not count, as in PyTorch's cross-entropy.
 IGNORED = -100

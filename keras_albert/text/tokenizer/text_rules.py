@@ -8,7 +8,7 @@ TensorFlow graph, a server), at the speed of C++ and with offsets into the origi
 
 import functools
 import unicodedata
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -264,3 +264,13 @@ def compile_table(table: dict[str, str]) -> bytes:
     model = sentencepiece_messages.ModelProto()
     model.ParseFromString(compiled.serialized_model_proto())
     return bytes(model.normalizer_spec.precompiled_charsmap)
+
+
+def character_class(codes: Iterable[int]) -> str:
+    """Return a regular expression, for RE2 and others, of any of some characters."""
+    ascending = np.array(sorted(codes))
+    parts = []
+    for run in np.split(ascending, np.flatnonzero(np.diff(ascending) > 1) + 1):
+        last = rf"-\x{{{run[-1]:X}}}" if len(run) > 1 else ""
+        parts.append(rf"\x{{{run[0]:X}}}{last}")
+    return f"[{''.join(parts)}]"

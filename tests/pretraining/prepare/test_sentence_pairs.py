@@ -4,13 +4,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from keras_albert.preprocessors import AlbertTokenizer
 from keras_albert.pretraining.prepare.documents import Section
 from keras_albert.pretraining.prepare.sentence_pairs import (
     PairSettings,
     SentencePairs,
     sentence_splitter,
 )
-from keras_albert.text import AlbertTokenizer
 from tests.pretraining.texts import make_documents
 
 pytest.importorskip("sentencex")

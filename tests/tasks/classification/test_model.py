@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 
 from keras_albert import AlbertClassifier
-from keras_albert.text import AlbertClassifierPreprocessor
+from keras_albert.preprocessors import AlbertClassifierPreprocessor
 from tests.one_backend import on_one_backend_except
 from tests.tasks.small_models import small_backbone
 

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
+from keras_albert.preprocessors.token_classification import join_words, split_words
 from keras_albert.tasks.token_classification.model import (
     describe_entity,
     find_entities,
     score_entities,
 )
 from keras_albert.text.tag_schemes import Span
-from keras_albert.text.tasks.token_classification import join_words, split_words
 
 NAMES = ("B-x", "I-x", "O")
 

@@ -71,9 +71,9 @@ def test_unknown_fields_are_kept(theirs, proto):
 _PROGRAM = """
 import json, pathlib, sys
 from keras_albert import AlbertTokenizer
-from keras_albert.conversion import TRANSFORMERS
+from keras_albert.checkpoints import TRANSFORMERS
 from keras_albert.presets.checkpoint import Files
-from keras_albert.conversion.tokenizer_json import write_tokenizer_files
+from keras_albert.checkpoints.tokenizer_json import write_tokenizer_files
 from keras_albert.text.tokenizer.sentencepiece_file import parse_vocabulary
 
 folder = pathlib.Path(sys.argv[1])

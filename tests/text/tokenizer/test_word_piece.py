@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 
 from keras_albert.backbone import AlbertBackbone
+from keras_albert.preprocessors.albert_tokenizer import AlbertTokenizer
+from keras_albert.preprocessors.masked_lm import tokenize_masks
 from keras_albert.text.masking import WordStarts
-from keras_albert.text.tasks.masked_lm import tokenize_masks
-from keras_albert.text.tokenizer.albert_tokenizer import AlbertTokenizer
 from keras_albert.text.tokenizer.read_word_piece import (
     holds_word_piece,
     read_word_piece,

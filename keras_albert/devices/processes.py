@@ -1,0 +1,417 @@
+"""Several processes that train one model: what they exchange, and what must agree."""
+
+import hashlib
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any, TypeAlias
+
+import keras
+import numpy as np
+import numpy.typing as npt
+
+from keras_albert.data.datasets import dataset_size, is_dataset
+from keras_albert.utils.environment import versions
+
+# How long a process waits for those that were started with it; JAX's own limit.
+SECONDS_TO_CONNECT = 300
+
+# What processes exchange.
+FloatArray: TypeAlias = npt.NDArray[np.float64]
+
+
+class Processes:
+    """The processes that train one model; they call each method together."""
+
+    def __init__(self, index: int, count: int) -> None:
+        self.index = index
+        self.count = count
+        # Whether each was given the whole data, of which it takes its rows.
+        self.shares_data = True
+
+    # A subclass defines one of `sum` and `gather`.
+
+    def sum(self, numbers: npt.ArrayLike) -> FloatArray:
+        """Return the sum of each number over all processes."""
+        return self.gather(numbers).sum(axis=0)
+
+    def gather(self, numbers: npt.ArrayLike) -> FloatArray:
+        """Return the numbers of each process, `(processes, numbers)`."""
+        own = np.asarray(numbers)
+        slots = np.zeros((self.count, len(own)))
+        slots[self.index] = own
+        return np.reshape(self.sum(slots.ravel()), slots.shape)
+
+    def gather_bytes(self, content: bytes) -> list[bytes]:
+        """Return the bytes of each process."""
+        sizes = self.gather([len(content)])[:, 0].astype(int).tolist()
+        # A power of two, since backends compile each size.
+        padded = content.ljust(1 << max(sizes).bit_length(), b"\0")
+        found = self.gather(np.frombuffer(padded, np.uint8)).astype(np.uint8)
+        return [row[:size].tobytes() for row, size in zip(found, sizes, strict=True)]
+
+    def agree_on_weights(self, variables: Sequence[Any]) -> None:
+        """Let all begin with the same values; JAX refuses to assign others."""
+
+    def check_same(self, facts: Mapping[str, Any], remedy: str = "") -> None:
+        """Raise in all processes if a fact differs between them."""
+        digests = np.array([_digest(fact) for fact in facts.values()])
+        found = np.reshape(self.gather(digests.ravel()), (-1, *digests.shape))
+        differ = np.argwhere((found != found[0]).any(axis=2).T)
+        if len(differ):
+            place, process = differ[0]
+            name = list(facts)[place]
+            raise ValueError(
+                f"Process {process} has different {name} from process 0, but all "
+                f"{self.count} processes need the same. {remedy}".rstrip()
+            )
+
+    def copy_numpy_state(self) -> None:
+        """Let NumPy's global generator draw what it draws in the first process."""
+        whole: Any = np.random.get_state()
+        name, *state = whole
+        types = ("uint32", "int64", "int64", "float64")
+        parts = [np.atleast_1d(x).astype(t) for x, t in zip(state, types, strict=True)]
+        own = np.concatenate([part.view(np.uint16) for part in parts])
+        copied = self.sum(own * (self.index == 0)).astype(np.uint16)
+        ends = np.cumsum([part.nbytes // 2 for part in parts])[:-1]
+        found = zip(np.split(copied, ends), types, strict=True)
+        key, *numbers = (part.view(kind) for part, kind in found)
+        np.random.set_state((name, key, *(number[0] for number in numbers)))
+
+
+class TorchGroup(Processes):
+    """The default group of `torch.distributed`."""
+
+    def __init__(self) -> None:
+        import torch  # noqa: PLC0415  (it is the backend)
+
+        group = torch.distributed
+        if not group.is_initialized():
+            on_gpu = torch.cuda.is_available()
+            if on_gpu:
+                torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+            # An all-reduce may wait longer than this, for a first process that saves.
+            waits = timedelta(seconds=SECONDS_TO_CONNECT)
+            store, index, count = next(group.rendezvous("env://", timeout=waits))
+            group.init_process_group(
+                "nccl" if on_gpu else "gloo", store=store, rank=index, world_size=count
+            )
+        super().__init__(group.get_rank(), group.get_world_size())
+
+    def sum(self, numbers: npt.ArrayLike) -> FloatArray:
+        """Return the sum of each number over all processes."""
+        import torch  # noqa: PLC0415  (it is the backend)
+
+        device = "cuda" if torch.distributed.get_backend() == "nccl" else "cpu"
+        sums = torch.tensor(numbers, dtype=torch.float64, device=device)
+        torch.distributed.all_reduce(sums)
+        return np.array(sums.cpu())
+
+    def sum_tensors(self, tensors: Sequence[Any]) -> list[Any]:
+        """Return the sum of each tensor over all processes; `None` stays."""
+        import torch  # noqa: PLC0415  (it is the backend)
+
+        known = [tensor.detach() for tensor in tensors if tensor is not None]
+        if not known:
+            return list(tensors)
+        sums = torch.cat([tensor.flatten() for tensor in known])
+        torch.distributed.all_reduce(sums)
+        parts = iter(sums.split([tensor.numel() for tensor in known]))
+        return [None if x is None else next(parts).view_as(x) for x in tensors]
+
+    def agree_on_weights(self, variables: Sequence[Any]) -> None:
+        """Set variables to their values in the first process."""
+        import torch  # noqa: PLC0415  (it is the backend)
+
+        for variable in variables:
+            torch.distributed.broadcast(variable.value.data, 0)
+
+
+class JaxProcesses(Processes):
+    """The processes that `keras.distribution.initialize` connects."""
+
+    def __init__(self) -> None:
+        import jax  # noqa: PLC0415  (it is the backend)
+
+        super().__init__(jax.process_index(), jax.process_count())
+
+    def gather(self, numbers: npt.ArrayLike) -> FloatArray:
+        """Return the numbers of each process, `(processes, numbers)`."""
+        from jax.experimental import multihost_utils  # noqa: PLC0415
+
+        found = multihost_utils.process_allgather(np.array(numbers, "float32"))
+        return np.reshape(found, (self.count, -1)).astype(np.float64)
+
+
+class TensorflowWorkers(Processes):
+    """The workers of a `MultiWorkerMirroredStrategy`."""
+
+    def __init__(self, strategy: Any) -> None:
+        import tensorflow as tf  # noqa: PLC0415  (it is the backend)
+
+        workers = num_workers(strategy)
+        super().__init__(strategy.cluster_resolver.task_id or 0, workers)
+        # Each of the replicas of a process adds them.
+        self._replicas = strategy.num_replicas_in_sync // workers
+        self._sum = tf.function(
+            lambda value: strategy.reduce(
+                "SUM", strategy.run(lambda: tf.identity(value)), axis=None
+            )
+        )
+
+    def sum(self, numbers: npt.ArrayLike) -> FloatArray:
+        """Return the sum of each number over all processes."""
+        import tensorflow as tf  # noqa: PLC0415  (it is the backend)
+
+        sums = self._sum(tf.constant(numbers, tf.float32)).numpy() / self._replicas
+        return np.asarray(sums, np.float64)
+
+    def agree_on_weights(self, variables: Sequence[Any]) -> None:
+        """Raise in all processes if a variable differs by more than rounding."""
+        found = self.gather([np.abs(each.numpy()).mean() for each in variables])
+        differ = np.argwhere(~np.isclose(found, found[0], 1e-3, equal_nan=True))
+        if len(differ):
+            process, place = differ[0]
+            raise ValueError(
+                f"Process {process} has different weights from process 0, the first of "
+                f"them {variables[place].path}. Load the same preset in all processes."
+            )
+
+
+def num_processes() -> int:
+    """Return how many processes were started together, by the backend or a launcher."""
+    backend = keras.config.backend()
+    if backend == "torch":
+        import torch  # noqa: PLC0415  (it is the backend)
+
+        group = torch.distributed
+        if group.is_available() and group.is_initialized():
+            return int(group.get_world_size())
+        return int(os.environ.get("WORLD_SIZE") or 1)
+    if backend == "jax":
+        import jax  # noqa: PLC0415  (it is the backend)
+
+        named = int(os.environ.get("KERAS_DISTRIBUTION_NUM_PROCESSES") or 1)
+        if named > 1 and not jax.distributed.is_initialized():
+            # The backend must not start before they are connected.
+            return named
+        return max(int(jax.process_count()), named)
+    if "TF_CONFIG" not in os.environ:
+        return 1
+    import tensorflow as tf  # noqa: PLC0415  (it is the backend)
+
+    cluster = tf.distribute.cluster_resolver.TFConfigClusterResolver().cluster_spec()
+    jobs = {"chief", "worker"} & set(cluster.jobs)
+    return max(1, sum(int(cluster.num_tasks(job)) for job in jobs))
+
+
+_REMEDIES = {
+    "jax": "Call `keras.distribution.initialize()` and `keras.distribution."
+    "set_distribution(keras.distribution.DataParallel())` before the task is created",
+    "tensorflow": "Create the backbone and the task in the scope of a "
+    "`tf.distribute.MultiWorkerMirroredStrategy`",
+    "torch": "Start them with `torchrun`, which sets LOCAL_RANK and RANK",
+}
+
+
+def connect(strategy: Any = None) -> Processes | None:
+    """Return the processes that train together, `None` if there is only this one."""
+    count = num_processes()
+    if count == 1:
+        return None
+    backend = keras.config.backend()
+    if backend == "torch" and _is_connected_to_torch():
+        return TorchGroup()
+    if spans_processes():
+        return JaxProcesses()
+    if strategy is not None and num_workers(strategy):
+        return TensorflowWorkers(strategy)
+    raise ValueError(
+        f"This is one of {count} processes, each of which would train a model of its "
+        f"own. {_REMEDIES[backend]}, or start one process."
+    )
+
+
+def _is_connected_to_torch() -> bool:
+    import torch  # noqa: PLC0415  (it is the backend)
+
+    group = torch.distributed
+    named = {"RANK", "LOCAL_RANK", "WORLD_SIZE"} <= set(os.environ)
+    return bool(group.is_available() and (group.is_initialized() or named))
+
+
+def num_workers(strategy: Any) -> int:
+    """Return how many processes a strategy of TensorFlow joins; 0 if it joins none."""
+    import tensorflow as tf  # noqa: PLC0415  (it is the backend)
+
+    if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
+        return 0
+    return max(1, int(strategy.cluster_resolver.cluster_spec().num_tasks("worker")))
+
+
+def refuse_processes(what: str) -> None:
+    """Raise in one of several processes, each of which would do the same."""
+    if (count := num_processes()) > 1:
+        raise ValueError(
+            f"This is one of {count} processes, but {what} runs in one. Start only one."
+        )
+
+
+def spans_processes() -> bool:
+    """Return whether the distribution of Keras has devices of several processes."""
+    if keras.config.backend() != "jax" or keras.distribution.distribution() is None:
+        return False
+    import jax  # noqa: PLC0415  (it is the backend)
+
+    return bool(jax.process_count() > 1)
+
+
+SAME_BATCHES = (
+    "Each takes its rows of each batch of a data set. Set the seed by which it is "
+    "shuffled; or pass `auto_shard=False` if each has a part of the data of its own."
+)
+_WHOLE = (
+    "Each is given the whole data, and takes its rows of each batch; pass "
+    "`auto_shard=False` if each has a part of its own."
+)
+
+
+@contextmanager
+def train_in_processes(
+    task: Any, auto_shard: bool, data: Any, options: Sequence[Any]
+) -> Iterator[dict[str, Any]]:
+    """Let all processes train or evaluate a task together, once they have agreed."""
+    # The result has arguments for Keras: only the first process shows progress.
+    processes = connect(task.strategy)
+    if processes is None:
+        yield {}
+        return
+    processes.shares_data = auto_shard
+    _check_losses(task)
+    if not auto_shard:
+        _check_parts(task)
+    processes.check_same(
+        {
+            "versions": versions(),
+            f"settings of the {type(task).__name__}": _described(task),
+            "arguments": [auto_shard, options],
+        }
+    )
+    if auto_shard:
+        processes.check_same({"data": data}, _WHOLE)
+    # Of the order of the rows, and the masks of a language model.
+    processes.copy_numpy_state()
+    processes.agree_on_weights([*task.weights, *task.optimizer.variables])
+    with connect_processes(task, processes):
+        yield {"verbose": 0} if processes.index else {}
+
+
+@contextmanager
+def connect_processes(task: Any, processes: Processes | None = None) -> Iterator[None]:
+    """Let all processes take the steps of a task together."""
+    processes = processes or connect(task.strategy)
+    if processes is None:
+        yield
+        return
+    before, task.processes = task.processes, processes
+    try:
+        with _batches_as_they_are():
+            yield
+    finally:
+        task.processes = before
+
+
+@contextmanager
+def _batches_as_they_are() -> Iterator[None]:
+    """Let Keras take the batches of this process; it would refuse all but `tf.data`."""
+    distribution = keras.distribution.distribution()
+    if not spans_processes() or distribution is None:
+        yield
+        return
+    before = distribution.auto_shard_dataset
+    distribution.auto_shard_dataset = False
+    try:
+        yield
+    finally:
+        distribution.auto_shard_dataset = before
+
+
+def _check_losses(task: Any) -> None:
+    losses = task.loss.values() if isinstance(task.loss, Mapping) else [task.loss]
+    if keras.config.backend() == "torch" and any(
+        getattr(loss, "reduction", "") == "sum" for loss in losses
+    ):
+        raise ValueError(
+            "PyTorch's processes average their losses, but one loss has "
+            "reduction='sum'. Leave out that argument."
+        )
+
+
+def _check_parts(task: Any) -> None:
+    if task.compares_rows:
+        raise ValueError(
+            "The loss compares all rows of a batch, but each process has only its own. "
+            "Pass all of them the whole data, and leave out `auto_shard=False`."
+        )
+    preprocessor = task.preprocessor
+    fixed = preprocessor is None or preprocessor.sequence_length is not None
+    if spans_processes() and not fixed:
+        raise ValueError(
+            "On JAX the batches of all processes must have one shape. Set "
+            "`preprocessor.sequence_length`, or pass all of them the whole data and "
+            "leave out `auto_shard=False`."
+        )
+
+
+def _described(task: Any) -> list[Any]:
+    optimizer = task.optimizer
+    vocabulary = task.preprocessor and task.preprocessor.tokenizer.proto
+    configs = _without_names([task.get_config(), optimizer.get_config()])
+    # An optimizer that has trained has variables, which are copied.
+    return [*configs, len(optimizer.variables), vocabulary]
+
+
+def _without_names(config: Any) -> Any:
+    """Remove names, which Keras numbers in the order of creation."""
+    if isinstance(config, Mapping):
+        return {k: _without_names(x) for k, x in config.items() if k != "name"}
+    if isinstance(config, list | tuple):
+        return [_without_names(part) for part in config]
+    return config
+
+
+def _digest(value: Any) -> FloatArray:
+    """Return numbers that differ if two values do, small enough for a float32."""
+    found = hashlib.sha256()
+    _add(found, value)
+    return np.frombuffer(found.digest()[:16], np.uint16).astype(np.float64)
+
+
+def _add(found: Any, value: Any) -> None:
+    """Add a value of any structure to a digest; of a data set only its type."""
+    if isinstance(value, list | tuple) and all(isinstance(x, str) for x in value):
+        text = "\0".join(value)
+        found.update(f"{len(value)} {text}".encode("utf-8", "surrogatepass"))
+    elif isinstance(value, Mapping):
+        for name in value:
+            _add(found, str(name))
+            _add(found, value[name])
+    elif isinstance(value, list | tuple):
+        found.update(f"{len(value)}(".encode())
+        for part in value:
+            _add(found, part)
+    elif isinstance(value, str | bytes | int | float | bool | None):
+        found.update(f"{value!r};".encode("utf-8", "surrogatepass"))
+    elif hasattr(value, "columns") and hasattr(value, "__getitem__"):
+        _add(found, {name: np.asarray(value[name]) for name in value.columns})
+    elif hasattr(value, "__array__"):
+        array = np.asarray(value)
+        if array.dtype == object:
+            _add(found, array.tolist())
+        else:
+            found.update(f"{array.dtype}{array.shape}".encode() + array.tobytes())
+    else:
+        size = dataset_size(value) if is_dataset(value) else None
+        found.update(f"{type(value).__qualname__}{size};".encode())

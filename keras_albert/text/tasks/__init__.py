@@ -1,1 +1,0 @@
-"""Preprocessing for each task."""

@@ -1,0 +1,3 @@
+"""The fixtures of the tasks."""
+
+from tests.tasks.conftest import *  # noqa: F403

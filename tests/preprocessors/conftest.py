@@ -1,0 +1,3 @@
+"""The fixtures of texts."""
+
+from tests.text.conftest import *  # noqa: F403
