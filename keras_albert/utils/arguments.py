@@ -113,6 +113,30 @@ def check_at_most(maximum: int, /, **numbers: int) -> None:
             raise ValueError(msg)
 
 
+def check_choice(choices: Collection[object], /, **arguments: object) -> None:
+    """Check that arguments are among the values that they may have."""
+    for name, value in arguments.items():
+        if not any(value is each or value == each for each in choices):
+            near = get_close_matches(str(value), [str(each) for each in choices], n=1)
+            hint = f" Did you mean {near[0]!r}?" if near else ""
+            raise ValueError(
+                f"`{name}` must be one of {', '.join(map(repr, choices))}. Received: "
+                f"{name}={value!r:.80}.{hint}"
+            )
+
+
+def check_shape(array: Any, axes: str, kinds: str, name: str) -> None:
+    """Check that an array has axes such as "examples, tokens" and a kind of dtype."""
+    # `kinds` are those of NumPy, such as "iu" for integers.
+    if array.ndim != len(axes.split(", ")) or array.dtype.kind not in kinds:
+        words = {"i": "integers", "u": "integers", "f": "floats", "b": "bools"}
+        of = " or ".join(dict.fromkeys(words.get(kind, kind) for kind in kinds))
+        raise ValueError(
+            f"`{name}` must be an array of {of}, of shape ({axes}). Received: "
+            f"{array.dtype} {array.shape}"
+        )
+
+
 def check_depth(num_layers: Any, num_groups: int) -> None:
     """Check a number of layers to run."""
     check_positive(num_layers=num_layers)

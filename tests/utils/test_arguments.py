@@ -1,6 +1,7 @@
 """Unknown arguments are refused by every constructor."""
 
 import keras
+import numpy as np
 import pytest
 
 import keras_albert
@@ -11,7 +12,12 @@ from keras_albert.layers import (
     TransformerBlock,
 )
 from keras_albert.layers.heads import ConditionalSpanHead, MaskedLMHead, MaskedPooling
-from keras_albert.utils.arguments import check_kwargs, check_positive
+from keras_albert.utils.arguments import (
+    check_choice,
+    check_kwargs,
+    check_positive,
+    check_shape,
+)
 
 SIZES = {
     "vocabulary_size": 20,
@@ -117,3 +123,18 @@ def test_a_rate_is_a_fraction(kind, name, value):
 
 def test_the_ends_of_the_ranges_are_allowed():
     MAKERS["block"](dropout=0, attention_dropout=1, layer_norm_epsilon=0)
+
+
+def test_a_choice_names_the_nearest_value():
+    check_choice(("mean", "cls"), pooling="mean")
+    with pytest.raises(ValueError, match=r"pooling='maen'\. Did you mean 'mean'\?"):
+        check_choice(("mean", "cls"), pooling="maen")
+
+
+def test_a_shape_names_the_axes_and_the_kind():
+    check_shape(np.zeros((2, 3), int), "examples, tokens", "iu", "token_ids")
+    for wrong in (np.zeros(3, int), np.zeros((2, 3))):
+        with pytest.raises(
+            ValueError, match=r"integers, of shape \(examples, tokens\)"
+        ):
+            check_shape(wrong, "examples, tokens", "iu", "token_ids")
