@@ -115,7 +115,7 @@ class Example(NamedTuple):
 # since each read of a row costs as much as its tokens.
 _HEAD = np.dtype(
     [
-        *(("begin", "<u4"), ("end", "<u4"), ("boundary", "<u4")),
+        *(("start", "<u4"), ("end", "<u4"), ("boundary", "<u4")),
         *(("document", "<u8"), ("checksum", "<u4")),
     ]
 )
@@ -162,7 +162,7 @@ class ExampleWriter:
 
 
 class _Layout(NamedTuple):
-    """Where the columns of a file begin, for each of its record batches."""
+    """Where the columns of a file start, for each of its record batches."""
 
     # The number of rows before each batch, and in total.
     before: list[int]
@@ -183,15 +183,11 @@ class ExampleFile:
         self.path = path
         self._seed = zlib.crc32(os.path.basename(path).encode())
         self._facts = facts or {}
-        try:
-            self._size = os.path.getsize(path)
-        except FileNotFoundError as error:
-            msg = f"{path} is missing, though metadata.json lists it. {_REMEDY}"
-            raise FileNotFoundError(msg) from error
+        self._size = os.path.getsize(path)
         self._compare(bytes=self._size)
         if not facts:
             heads = self._heads()
-            tokens = int((heads["end"] - heads["begin"]).sum(dtype=np.int64))
+            tokens = int((heads["end"] - heads["start"]).sum(dtype=np.int64))
             self._facts = {"rows": len(heads), "tokens": tokens}
 
     def _compare(self, **found: int) -> None:
@@ -212,7 +208,7 @@ class ExampleFile:
 
     @property
     def layout(self) -> _Layout:
-        """Where the columns begin, found when the first row is read."""
+        """Where the columns start, found when the first row is read."""
         if self._layout is None:
             pa = arrow()
             try:
@@ -244,10 +240,10 @@ class ExampleFile:
         """Return both segments of an example."""
         batch, within = self._find(row)
         head = self._head(batch, within)
-        begin, end, boundary, _, checksum = _UNPACK(head)
+        start, end, boundary, _, checksum = _UNPACK(head)
         dtype = self.layout.id_type
-        place = self.layout.places[batch][0] + begin * dtype.itemsize
-        size = (end - begin) * dtype.itemsize
+        place = self.layout.places[batch][0] + start * dtype.itemsize
+        size = (end - start) * dtype.itemsize
         is_inside = 0 <= size <= self._size - place
         ids = self._read(size, place) if is_inside else b""
         if checksum != _checksum(ids, head[:_CHECKED], self._seed):
@@ -301,14 +297,14 @@ _UNPACK = struct.Struct("<IIIQI").unpack
 
 def _find_columns(pa: Any, path: str) -> _Layout:
     with pa.memory_map(path) as source:
-        begin = source.read_buffer().address
+        start = source.read_buffer().address
         file = pa.ipc.open_file(source)
         batches = [file.get_batch(i) for i in range(file.num_record_batches)]
         buffers = [
             (batch.column("token_ids").buffers()[3], batch.column("head").buffers()[1])
             for batch in batches
         ]
-        places = [(ids.address - begin, head.address - begin) for ids, head in buffers]
+        places = [(ids.address - start, head.address - start) for ids, head in buffers]
         kind = file.schema.field("token_ids").type.value_type
     before = [0, *accumulate(batch.num_rows for batch in batches)]
     return _Layout(before, places, np.dtype(kind.to_pandas_dtype()))
@@ -354,7 +350,7 @@ class ExampleFiles:
         return np.array(found, np.uint64)
 
     def draw_others(self, rows: Int64Array, draws: RowDraws) -> Int64Array:
-        """Draw for each example one of another document, from draws of its own."""
+        """Draw for each example one of another document, from separate draws."""
         others, own = np.empty_like(rows), self.documents(rows)
         left = np.arange(len(rows))
         while len(left):
@@ -389,12 +385,12 @@ def _record_batch(pa: Any, schema: Any, examples: list[Example], name: str) -> A
     ids = schema.field("token_ids").type
     values = pa.array(rows.values, ids.value_type)
     heads = np.zeros(len(examples), _HEAD)
-    heads["begin"], heads["end"] = offsets[:-1], offsets[1:]
+    heads["start"], heads["end"] = offsets[:-1], offsets[1:]
     heads["boundary"] = [example.boundary for example in examples]
     heads["document"] = [example.document for example in examples]
     stored, seed = values.to_numpy(), zlib.crc32(name.encode())
     heads["checksum"] = [
-        _checksum(stored[head["begin"] : head["end"]], head.tobytes()[:_CHECKED], seed)
+        _checksum(stored[head["start"] : head["end"]], head.tobytes()[:_CHECKED], seed)
         for head in heads
     ]
     columns = [

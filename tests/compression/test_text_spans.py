@@ -14,7 +14,7 @@ TEXT = "the quick fox. the brown fox jumped! is the earth round? it is. " * 4
 
 @pytest.fixture(scope="module")
 def spans(tiny_proto):
-    how = ([AlbertTokenizer(tiny_proto)], 96, 24, True, 0)
+    how = ([AlbertTokenizer(tiny_proto)], 4, 24, True, 0)
     return TextSpans([TEXT, "", "the earth is round"], *how).measured()
 
 

@@ -83,7 +83,7 @@ def test_facts_are_compared(folder):
         PretrainingData(folder)
     shard(folder).unlink()
     path.write_text(json.dumps(stored))
-    with pytest.raises(FileNotFoundError, match=f"{name} is missing, though"):
+    with pytest.raises(FileNotFoundError, match=name):
         PretrainingData(folder)
 
 
