@@ -136,7 +136,8 @@ def distill(
         >>> teacher = AlbertTextEmbedder.from_preset("albert_tiny_en_uncased")
         >>> student = compress(teacher, num_layers=2)
         >>> curve = distill(
-        ...     student, teacher, texts, steps=2, batch_size=16, max_length=16, verbose=0)
+        ...     student, teacher, texts, steps=2, batch_size=16, max_length=16,
+        ...     verbose=0)
         >>> sorted(curve[-1])[:3]
         ['cosines_loss', 'epoch', 'hidden_loss']
     """

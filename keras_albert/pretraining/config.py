@@ -161,7 +161,9 @@ class PretrainingConfig:
     stages: tuple[Mapping[str, Any], ...] = ()
     min_layers: int | None = _setting(None, stage=True)
     optimizer: str = _setting("adamw", _one_of("adamw", "lamb", "muon"))
-    learning_rate: float | None = _setting(None, check_finite_and_positive, changes=True)
+    learning_rate: float | None = _setting(
+        None, check_finite_and_positive, changes=True
+    )
     warmup_steps: int | None = _setting(None, _not_negative)
     decay_power: float = 1.0
     weight_decay: float = _setting(0.01, check_rates)

@@ -327,9 +327,7 @@ class PretrainingData:
         seed: int = 0,
     ) -> None:
         check_choice(prepared_files.SPLITS, split=split)
-        check_choice(
-            ("sentence_order", "next_sentence", None), second_task=second_task
-        )
+        check_choice(("sentence_order", "next_sentence", None), second_task=second_task)
         check_at_least(0, seed=seed)
         self.directory = fetch(directory)
         self.split = split

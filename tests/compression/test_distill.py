@@ -228,7 +228,7 @@ def test_models_must_fit_each_other(tokenizer, tiny_proto):
     teacher = embedder(tokenizer)
     with pytest.raises(TypeError, match="must be a task"):
         distill(backbone(), teacher, TEXTS, steps=1)
-    with pytest.raises(ValueError, match="of the same class.* and the same width"):
+    with pytest.raises(ValueError, match="same class and the same width"):
         distill(classifier(tokenizer), teacher, TEXTS, steps=1)
     with pytest.raises(ValueError, match="are the same model"):
         distill(teacher, teacher, TEXTS, steps=1)

@@ -80,7 +80,7 @@ def beam_path(path: str | os.PathLike[str]) -> str:
 
 @contextmanager
 def beam_output(path: str | os.PathLike[str]) -> Iterator[str]:
-    """Yield a directory for Beam: a local one, uploaded later, if Beam cannot write there."""
+    """Yield a directory for Beam: a local one, if it is uploaded later."""
     output = beam_path(path)
     if is_remote(output):
         try:

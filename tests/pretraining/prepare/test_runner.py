@@ -56,7 +56,7 @@ def test_two_workers_of_dask(text, tmp_path, tiny_proto, in_one_process):
         assert train_vocabulary_on(text, 60, **sizes) == expected
         (tmp_path / "a.txt").write_bytes(b"BZh91AY&SY")
         arguments = tmp_path / "a.txt", tmp_path / "no", tiny_proto
-        with pytest.raises(ValueError, match=r"a\.txt is not text .* as bzip2 does"):
+        with pytest.raises(ValueError, match=r"a\.txt is not text"):
             prepare_examples(*arguments, pipeline_options=options)
         # Beam leaves them open.
         with contextlib.suppress(ValueError):
