@@ -16,14 +16,14 @@ from keras_albert.data.model_input import make_batches
 from keras_albert.data.tables import Columns, read_table
 from keras_albert.devices.model_state import exclusive
 from keras_albert.layers.run_layers import call_layer
-from keras_albert.tasks.base.cloning import at_depth, remake
-from keras_albert.tasks.base.outputs import check_nan, iterate, predict_all
-from keras_albert.tasks.base.predict_function import compile_function
+from keras_albert.tasks.cloning import at_depth, remake
+from keras_albert.tasks.predict import check_nan, iterate, predict_all
+from keras_albert.tasks.predict_function import compile_function
 from keras_albert.types import FloatArray, Int64Array, Tensor
 from keras_albert.utils import arguments
 
 if TYPE_CHECKING:
-    from keras_albert.tasks.base.task import AlbertTask as _Task
+    from keras_albert.tasks.task import AlbertTask as _Task
 else:
     # Keras rewrites bases; see `AlbertTask`.
     _Task = object
