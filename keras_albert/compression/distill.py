@@ -244,8 +244,7 @@ def check_models(student: Any, teacher: Any) -> None:
     if isinstance(student, tasks.AlbertPretrainer) or getattr(student, "exits", False):
         raise ValueError(
             "Pretrainers and classifiers with exits cannot be distilled. Load the "
-            "pretrainer as `AlbertMaskedLM`, or call `without_exits()` of the "
-            "classifier."
+            "pretrainer as `AlbertMaskedLM`, or build the classifier without `exits`."
         )
     if student is teacher or student.backbone is teacher.backbone:
         raise ValueError(
