@@ -8,6 +8,9 @@ from keras_albert.compression.text_spans import (
     span,
     split_texts,
 )
+from tests.one_backend import on_one_backend
+
+pytestmark = on_one_backend
 
 TEXT = "the quick fox. the brown fox jumped! is the earth round? it is. " * 4
 

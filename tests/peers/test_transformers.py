@@ -15,6 +15,9 @@ from keras_albert import (
 )
 from keras_albert.text import TextRules
 from tests.compiled import gradients, to_numpy
+from tests.one_backend import on_one_backend
+
+pytestmark = on_one_backend
 
 BATCH, LENGTH, VOCABULARY, CHOICES = 2, 7, 32, 4
 SIZES = {

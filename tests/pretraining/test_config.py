@@ -3,6 +3,9 @@ import json
 import pytest
 
 from keras_albert.pretraining import PretrainingConfig
+from tests.one_backend import on_one_backend
+
+pytestmark = on_one_backend
 
 NAMED = {"data": "a", "output": "b"}
 

@@ -6,6 +6,9 @@ from keras_albert.devices.model_state import MASKED_TOKENS
 from keras_albert.pretraining import PretrainingData
 from keras_albert.text.masking import MaskingRates
 from keras_albert.text.random_rows import RowDraws, permute
+from tests.one_backend import on_one_backend
+
+pytestmark = on_one_backend
 
 BATCH = 8
 

@@ -20,7 +20,10 @@ from keras_albert.pretraining.prepare.documents import (
     reported_progress,
 )
 from keras_albert.pretraining.prepare.parts import PartPreparation
+from tests.one_backend import on_one_backend
 from tests.pretraining.texts import make_documents, plain
+
+pytestmark = on_one_backend
 
 pytest.importorskip("apache_beam")
 

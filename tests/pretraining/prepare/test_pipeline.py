@@ -23,9 +23,12 @@ from keras_albert.pretraining.prepare.documents import find_parts
 from keras_albert.pretraining.prepare.pipeline import in_worker
 from keras_albert.pretraining.prepare.sentence_pairs import PairSettings
 from keras_albert.pretraining.prepared_files import ExampleFile
+from tests.one_backend import on_one_backend
 from tests.pretraining.texts import make_documents, plain
 from tests.warm_python.start import REAL_PYTHON
 from tests.word_pieces import WORD_PIECES, word_proto
+
+pytestmark = on_one_backend
 
 pytest.importorskip("apache_beam")
 pickler = pytest.importorskip("apache_beam.internal.pickler")

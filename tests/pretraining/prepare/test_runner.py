@@ -5,7 +5,10 @@ import contextlib
 import pytest
 
 from keras_albert.pretraining import prepare_examples, train_vocabulary_on
+from tests.one_backend import on_one_backend
 from tests.pretraining.texts import make_documents, plain
+
+pytestmark = on_one_backend
 
 pytest.importorskip("apache_beam")
 

@@ -9,6 +9,9 @@ from keras_albert.tasks.question_answering.answers import (
     best_null_threshold,
     span_candidates,
 )
+from tests.one_backend import on_one_backend
+
+pytestmark = on_one_backend
 
 CONTEXTS = ["the old café on the corner opened again, and it was full by noon", "noon"]
 

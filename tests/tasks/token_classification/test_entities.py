@@ -10,6 +10,9 @@ from keras_albert.tasks.token_classification.model import (
     score_entities,
 )
 from keras_albert.text.tag_schemes import Span
+from tests.one_backend import on_one_backend
+
+pytestmark = on_one_backend
 
 NAMES = ("B-x", "I-x", "O")
 
