@@ -9,7 +9,7 @@ from pathlib import Path
 import nox
 
 # What computes with the backend. All else runs on PyTorch alone, which is the quickest
-# to start; so do files and tests in these folders with a mark of `tests/one_backend.py`.
+# to start; so do tests in these folders with a mark of `tests/one_backend.py`.
 EVERY_BACKEND = (
     "tests/backbone",
     "tests/checkpoints/keras_hub",
@@ -38,12 +38,8 @@ WITHOUT_TENSORFLOW = {
     ),
     "jax": ("tests/preprocessors", "tests/tasks/test_every_task.py", "tests/text"),
 }
-# The rest of PyTorch's tests include docstrings, the pages of the site and the README.
-PARTS = {
-    "torch": ("README.md", "docs", "keras_albert", "keras_albert_cli", "tests"),
-    "tensorflow": EVERY_BACKEND,
-    "jax": EVERY_BACKEND,
-}
+# On PyTorch all `testpaths` of pyproject.toml, which include docstrings and docs.
+PARTS = {"torch": (), "tensorflow": EVERY_BACKEND, "jax": EVERY_BACKEND}
 STEPS = ("style", *PARTS, "without_tensorflow")
 # What depends most on Keras and KerasHub.
 NIGHTLY = (
