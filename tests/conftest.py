@@ -106,8 +106,8 @@ def _tensorflow_optimizes_little(request):
 _STARTS_MANY = tuple(
     f"tests.{folder}."
     for folder in (
-        *("benchmarks", "commands", "conversion", "docs", "examples", "pretraining"),
-        *("serving", "tasks", "text.tokenizer.test_vocabulary_file"),
+        *("checkpoints", "commands", "devices", "docs", "examples", "exports"),
+        *("pretraining", "tasks"),
     )
 )
 
