@@ -91,15 +91,6 @@ def test_initial_weights():
             assert abs(values.mean()) < 1e-3
 
 
-def test_conversion_reversible(tiny_proto):
-    """And `test_convert_token_and_id`."""
-    tokenizer = AlbertTokenizer(tiny_proto)
-    for token_id, token in enumerate(tokenizer.get_vocabulary()):
-        assert tokenizer.token_to_id(token) == token_id
-        assert tokenizer.id_to_token(token_id) == token
-    assert tokenizer.token_to_id("no token of it") == 1
-
-
 @pytest.mark.shared_data
 class TestReleasedVocabulary:
     """The ids that transformers' tests expect, of ALBERT's own vocabulary."""
