@@ -53,7 +53,7 @@ class PreparedMetadata:
     counters: dict[str, int] = field(default_factory=dict)
     # Compressed files that are damaged, and were read up to the damage.
     broken_files: list[str] = field(default_factory=list)
-    # The bytes, rows and tokens of each file.
+    # The facts of each file.
     files: dict[str, dict[str, int]] = field(default_factory=dict)
 
     def to_json(self) -> str:
@@ -89,9 +89,11 @@ class PreparedMetadata:
         for name in [*self.shards["train"], *self.shards["held_out"]]:
             if os.path.basename(name) != name:
                 raise ValueError(f"{name} is not the name of a file here")
-            check_at_least(0, **self.files.get(name, {}))
+            check_at_least(0, **{each: self.files[name][each] for each in _FACTS})
 
 
+# What metadata say of each file.
+_FACTS = ("bytes", "rows", "tokens")
 # Up to this size, as in all released vocabularies, token ids fit into two bytes.
 _MAX_SHORT_VOCABULARY = 2**16
 # The number of examples in a record batch; a file has one or several.
@@ -138,7 +140,7 @@ class ExampleWriter:
         self._writer = self._pa.ipc.new_file(self._sink, self._schema)
         self._name = name
         self._waiting: list[Example] = []
-        self.facts = {"bytes": 0, "rows": 0, "tokens": 0}
+        self.facts = dict.fromkeys(_FACTS, 0)
 
     def add(self, example: Example) -> None:
         """Add an example."""
@@ -177,22 +179,18 @@ class ExampleFile:
     # Mapped pages would count as memory of the process, and a file that is cut short
     # would kill it.
 
-    def __init__(self, path: str, facts: Mapping[str, int] | None = None) -> None:
+    def __init__(self, path: str, facts: Mapping[str, int]) -> None:
         self._descriptor: int | None = None
         self._layout: _Layout | None = None
         self.path = path
         self._seed = zlib.crc32(os.path.basename(path).encode())
-        self._facts = facts or {}
+        self._facts = facts
         self._size = os.path.getsize(path)
         self._compare(bytes=self._size)
-        if not facts:
-            heads = self._heads()
-            tokens = int((heads["end"] - heads["start"]).sum(dtype=np.int64))
-            self._facts = {"rows": len(heads), "tokens": tokens}
 
     def _compare(self, **found: int) -> None:
         for name, value in found.items():
-            if self._facts.get(name, value) != value:
+            if self._facts[name] != value:
                 raise ValueError(
                     f"{self.path} is not the file that was prepared: its {name} should "
                     f"be {self._facts[name]}. Received: {value}. {_REMEDY}"
@@ -224,13 +222,10 @@ class ExampleFile:
     @property
     def documents(self) -> np.ndarray[Any, np.dtype[np.uint64]]:
         """The document of each example, uint64 `(rows,)`."""
-        return self._heads()["document"]
-
-    def _heads(self) -> Any:
         before, places, _ = self.layout
         sizes = _HEAD.itemsize * np.diff(before)
         parts = map(self._read, sizes.tolist(), (heads for _, heads in places))
-        return np.frombuffer(b"".join(parts), _HEAD)
+        return np.frombuffer(b"".join(parts), _HEAD)["document"]
 
     def document(self, row: int) -> int:
         """Return the document of an example."""
@@ -318,10 +313,9 @@ class ExampleFiles:
     """The files of a split, numbered through, of which some are open at a time."""
 
     def __init__(
-        self, paths: Sequence[str], facts: Mapping[str, Mapping[str, int]] | None = None
+        self, paths: Sequence[str], facts: Mapping[str, Mapping[str, int]]
     ) -> None:
-        named = facts or {}
-        self._files = [ExampleFile(p, named.get(os.path.basename(p))) for p in paths]
+        self._files = [ExampleFile(p, facts[os.path.basename(p)]) for p in paths]
         self._before = np.cumsum([0, *map(len, self._files)])
         self._open: OrderedDict[int, ExampleFile] = OrderedDict()
         self._lock = threading.Lock()

@@ -60,7 +60,7 @@ def examples_in(directory):
     for split, names in metadata["shards"].items():
         found[split] = []
         for name in names:
-            file = ExampleFile(str(directory / name))
+            file = ExampleFile(str(directory / name), metadata["files"][name])
             documents = file.documents
             for row in range(len(file)):
                 a, b = file.segments(row)
