@@ -139,23 +139,6 @@ def test_an_epoch_has_each_example_once_in_an_order_of_its_own(data):
     assert orders[0] != orders[1]
 
 
-def test_a_batch_may_reach_into_the_next_epoch(data):
-    batches = data.batches(10)
-    assert batches.steps_per_epoch == 10
-    _, _, weights = batches.batch(9)
-    assert weights["sentence_order"].tolist() == [1.0] * 10
-
-
-def test_masks_are_a_share_of_the_real_tokens(data):
-    x, y, weights = data.batches(96).batch(0)
-    real = x["padding_mask"].sum() - 3 * 96
-    masked = (weights["masked_lm"] > 0).sum()
-    # A few more, since at least one word is masked in each row of a dozen tokens.
-    assert 0.15 < masked / real < 0.22
-    special = set(data.tokenizer.special_token_ids)
-    assert not special & set(y["masked_lm"][weights["masked_lm"] > 0].tolist())
-
-
 @pytest.mark.parametrize(("shards", "steps"), [(1, 1), (2, 1), (2, 3)])
 def test_weights_make_the_mean_over_all_masked_tokens(data, shards, steps):
     """As in the loss: a mean over cells, then over parts, weighed, and batches."""
@@ -222,13 +205,6 @@ def test_next_sentence_draws_from_another_document(prepared):
     assert (documents(others) != documents(rows)).all()
 
 
-def test_shorter_rows_than_prepared(data):
-    x, _, _ = data.batches(BATCH, sequence_length=12).batch(0)
-    assert x["token_ids"].shape == (BATCH, 12)
-    is_separator = x["token_ids"] == data.tokenizer.sep_token_id
-    assert is_separator.sum(axis=1).tolist() == [2] * 8
-
-
 def test_shorter_rows_without_a_second_task_are_windows(prepared):
     data = PretrainingData(
         prepared, second_task=None, rates=MaskingRates(mask_selection_rate=0.0)
@@ -250,14 +226,6 @@ def test_shorter_rows_without_a_second_task_are_windows(prepared):
         assert x["padding_mask"][row].sum() == len(ids) + 3
         assert 1 <= second <= len(ids)
     assert len(set(begins)) > 3
-
-
-def test_rates_are_the_callers(prepared):
-    rates = MaskingRates(0.4, mask_token_rate=1.0, random_token_rate=0.0)
-    data = PretrainingData(prepared, rates=rates)
-    x, y, _ = data.batches(96).batch(0)
-    assert (y["masked_lm"] > 0).sum() / (x["padding_mask"].sum() - 288) > 0.3
-    assert ((x["token_ids"] == 4).sum()) == (y["masked_lm"] > 0).sum()
 
 
 def test_as_a_tensorflow_dataset(data):
