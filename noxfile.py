@@ -1,4 +1,4 @@
-"""What a newcomer and CI run: `nox -s quickstart`, `nox -s tests`, `nox -s docs`."""
+"""What newcomers and CI run: `nox -s quickstart`, `nox -s tests`, `nox -s docs`."""
 
 import os
 import re
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import nox
 
-# What computes with the backend. All else runs on PyTorch alone, which is the quickest
+# These compute with the backend. All else runs on PyTorch alone, which is the quickest
 # to start; so do tests in these folders with a mark of `tests/one_backend.py`.
 EVERY_BACKEND = (
     "tests/backbone",
@@ -27,7 +27,7 @@ EVERY_BACKEND = (
     "tests/tasks",
     "tests/test_package_import.py",
 )
-# What runs where TensorFlow is not installed, instead of beside it.
+# These run where TensorFlow is not installed, instead of beside it.
 WITHOUT_TENSORFLOW = {
     "torch": (
         "tests/examples/test_s*.py",
@@ -41,7 +41,7 @@ WITHOUT_TENSORFLOW = {
 # On PyTorch all `testpaths` of pyproject.toml, which include docstrings and docs.
 PARTS = {"torch": (), "tensorflow": EVERY_BACKEND, "jax": EVERY_BACKEND}
 STEPS = ("style", *PARTS, "without_tensorflow")
-# What depends most on Keras and KerasHub.
+# These depend most on Keras and KerasHub.
 NIGHTLY = (
     "tests/backbone",
     "tests/layers",
@@ -168,7 +168,7 @@ def install_transformers_js(session: nox.Session) -> None:
     # Without a network it would try for many minutes.
     options += ("--fetch-timeout", "60000", "--fetch-retries", "1")
     package = "@huggingface/transformers@4"
-    # Without its registry, too.
+    # Nor without its registry.
     codes = range(256)
     session.run("npm", "install", *options, package, external=True, success_codes=codes)
 
@@ -176,7 +176,7 @@ def install_transformers_js(session: nox.Session) -> None:
 def remove_tensorflow(session: nox.Session) -> None:
     """Remove TensorFlow from the session's environment, as users of JAX do."""
     session.run("pip", "uninstall", "--yes", "-q", "tensorflow", "tensorflow-text")
-    # pip leaves what Python compiled since, and a folder without code is imported, too.
+    # pip leaves what Python compiled since, and imports find a folder without code.
     for folder in Path(session.virtualenv.location).rglob("site-packages/tensorflow*"):
         if folder.name in ("tensorflow", "tensorflow_text"):
             shutil.rmtree(folder)

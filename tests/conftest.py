@@ -9,8 +9,9 @@ import pytest
 
 from tests.warm_python.start import warm_python
 
-if os.environ.get("KERAS_BACKEND") != "torch":
-    # XLA compiles for longer than tests compute. Read when its first program is made.
+if os.environ.get("KERAS_BACKEND") == "jax":
+    # XLA compiles for longer than tests compute: with all its optimizations, tests of
+    # tasks take half as long again. Read when its first program is made.
     os.environ.setdefault(
         "XLA_FLAGS",
         "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true",
@@ -19,7 +20,7 @@ if os.environ.get("KERAS_BACKEND") != "torch":
 _ROOT = pathlib.Path(__file__).resolve().parents[1]
 
 
-# Of the longest files, which are distributed first: a process that received one of them
+# The longest files, which are distributed first: a process that received one of them
 # last would work alone.
 _LONGEST = (
     "tests/devices/test_shared_out.py",
@@ -88,18 +89,8 @@ def _jax_compiles_once(tmp_path_factory) -> None:
         ("jax_persistent_cache_min_entry_size_bytes", 0),
     ):
         jax.config.update(name, value)
-        # Of the programs that tests start, too.
+        # Programs that tests start read it as well.
         os.environ[name.upper()] = str(value)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _tensorflow_optimizes_little(request):
-    """To optimize a graph takes longer than a test runs it; one file does both."""
-    if "tensorflow" not in sys.modules:
-        return
-    from tests.several_processes import optimize_graphs
-
-    optimize_graphs(request.module.__name__.endswith("tasks.test_every_task"))
 
 
 # Where programs are started for what they do; elsewhere, for how they start.

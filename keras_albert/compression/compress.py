@@ -115,7 +115,7 @@ def factorize(
     count = _SAMPLES_PER_DIM * embedding_dim
     counts = None if token_counts is None else np.asarray(token_counts, float)
     shares = None if counts is None else counts / counts.sum()
-    # Each table is looked up at a row of its own.
+    # The row of each table that a sampled token looks up.
     rows = [
         generator.choice(len(tables[0]), count, p=shares),
         generator.integers(min(_POSITIONS, len(tables[1])), size=count),

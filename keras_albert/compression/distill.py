@@ -89,7 +89,7 @@ def distill(
     model learn from texts without labels: passages are drawn from them, and the
     student learns the teacher's hidden states, its vectors of the passages, the cosines
     between these and, with a masked LM head, masked tokens. Any other task learns the
-    teacher's outputs and hidden states for examples of its own, and their labels if
+    teacher's outputs and hidden states for its examples, and their labels if
     there are any. The training is Keras' `fit`; the outputs of the teacher are computed
     while the student trains.
 
@@ -188,7 +188,7 @@ def distill(
 
 @dataclass(frozen=True)
 class DistillationData:
-    """What a student learns from."""
+    """The batches, outputs and losses that a student learns from."""
 
     read: Callable[[int], Batch]
     outputs: dict[str, Any]

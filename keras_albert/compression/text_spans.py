@@ -65,7 +65,7 @@ class TextSpans:
 
     @cached_property
     def masking(self) -> WholeWordMasking:
-        """What masks words."""
+        """The masking of words."""
         return WholeWordMasking(self.tokenizers[0], _RATES)
 
     @property

@@ -92,7 +92,7 @@ class PreparedMetadata:
             check_at_least(0, **{each: self.files[name][each] for each in _FACTS})
 
 
-# What metadata say of each file.
+# The facts of each file in the metadata.
 _FACTS = ("bytes", "rows", "tokens")
 # Up to this size, as in all released vocabularies, token ids fit into two bytes.
 _MAX_SHORT_VOCABULARY = 2**16
@@ -112,7 +112,7 @@ class Example(NamedTuple):
     document: int
 
 
-# What a file stores of an example besides its ids: where the ids are in the record
+# A file stores of an example, besides its ids, where the ids are in the record
 # batch, and a checksum of everything, checked whenever an example is read. One column,
 # since each read of a row costs as much as its tokens.
 _HEAD = np.dtype(

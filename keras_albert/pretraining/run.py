@@ -1,4 +1,4 @@
-"""What a run records and writes: its curve, the report and the model card."""
+"""The records of a run: its curve, the report and the model card."""
 
 import importlib.util
 import time
@@ -225,7 +225,7 @@ def model_card(
     if "best step" in report:
         step = report["best step"]
         chosen = f", by which the best checkpoint (step {step:,}) was chosen"
-    # Of the most frequent token, or the more frequent label.
+    # The accuracies of the most frequent token, and of the more frequent label.
     baselines = {name: f"{value:.4f}" for name, value in report["baselines"].items()}
     scores = [
         [name.replace("_", " "), f"{value:.4f}", baselines.get(name, "")]

@@ -38,7 +38,7 @@ _ON_A_HUB = 'On a hub, the directory is a handle, such as `"hf://user/model"`.'
 
 @dataclass(frozen=True)
 class CardMetadata:
-    """What only the author of a model knows."""
+    """The metadata that only the author of a model knows."""
 
     language: str | None = None
     license: str | None = None
@@ -144,7 +144,7 @@ def needs_base(base: str) -> str:
     """Return what a card says of a model that is the difference from another one."""
     return (
         f"The files contain only the difference from {code(base)}, which "
-        "`from_preset` loads as well; its licence applies, too."
+        "`from_preset` loads as well; its licence applies as well."
     )
 
 

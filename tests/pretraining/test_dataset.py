@@ -84,7 +84,7 @@ def test_a_process_reads_only_its_rows(prepared, monkeypatch):
     segments = data.segments
     monkeypatch.setattr(data, "segments", lambda r: (read.extend(r), segments(r))[1])
     data.batches(48).batch(0, 3, 4)
-    # Of all batches that are made at a time.
+    # The rows of all batches that are made at a time.
     assert len(read) <= 512
     wanted = data.batches(48).batch(0, 3, 4)[0]["token_ids"]
     read.clear()
@@ -213,7 +213,7 @@ def test_shorter_rows_without_a_second_task_are_windows(prepared):
     whole = [[*first, *second] for first, second in known(data)]
     x, _, _ = data.batches(len(data), 12).batch(0)
     special = [tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.pad_token_id]
-    begins = []
+    starts = []
     places = permute(np.arange(len(data)), len(data), 0, 0)
     for row, place in enumerate(places.tolist()):
         ids = [i for i in x["token_ids"][row].tolist() if i not in special]
@@ -221,11 +221,11 @@ def test_shorter_rows_without_a_second_task_are_windows(prepared):
         assert len(ids) == min(budget, len(text))
         found = [i for i in range(len(text)) if text[i : i + len(ids)] == ids]
         assert found
-        begins += found[:1]
+        starts += found[:1]
         second = x["segment_ids"][row].sum()
         assert x["padding_mask"][row].sum() == len(ids) + 3
         assert 1 <= second <= len(ids)
-    assert len(set(begins)) > 3
+    assert len(set(starts)) > 3
 
 
 def test_as_a_tensorflow_dataset(data):

@@ -17,7 +17,7 @@ from keras_albert.utils.remote import upload
 from tests.one_backend import on_one_backend
 from tests.pretraining.same_run import assert_same_run, curve
 
-# What a stop leaves is resumed on each backend by the tests of stages.
+# The tests of stages resume a stopped run on each backend.
 pytestmark = on_one_backend
 
 

@@ -102,7 +102,7 @@ def beam_filesystems() -> Any:
 # Longer lines are not text; they are skipped without being kept in memory.
 MAX_LINE_BYTES = 2**24
 _BROKEN_GZIP = (EOFError, gzip.BadGzipFile, zlib.error)
-# Of bzip2, gzip, zstd and PDF, which may have no byte 0 for long.
+# The first bytes of bzip2, gzip, zstd and PDF, which may have no byte 0 for long.
 _BINARY = (b"BZh", b"\x1f\x8b\x08", b"\x28\xb5\x2f\xfd", b"%PDF-")
 _HEAD_BYTES = 1024
 # Longer documents are processed in sections, so that no document fills the memory.

@@ -179,7 +179,7 @@ def _finished(path: str) -> Report | None:
     return None
 
 
-# What workers call, by name.
+# Workers call these by name.
 
 
 @functools.lru_cache(maxsize=1)

@@ -52,7 +52,7 @@ def test_two_workers_of_dask(text, tmp_path, tiny_proto, in_one_process):
         # By default a worker takes 128 parts at a time.
         options = DASK | {"address": cluster.scheduler_address, "partition_size": 1}
         assert prepare(text, tmp_path / "out", tiny_proto, options) == in_one_process
-        # Of fewer lines than there are.
+        # With fewer lines than there are.
         sizes = {"num_lines": 50, "part_size": 2000}
         expected = train_vocabulary_on(text, 60, **sizes)
         sizes |= {"pipeline_options": options, "output": tmp_path / "vocabulary"}
