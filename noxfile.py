@@ -51,7 +51,6 @@ ON_PYTORCH = (
     "tests/tasks/base/test_presets.py",
     "tests/tasks/base/test_saving.py",
     "tests/tasks/classification/test_calibration.py",
-    "tests/tasks/classification/test_exit_benchmark.py",
     "tests/data/test_arguments.py",
     "tests/data/test_tables.py",
     "tests/data/test_targets.py",

@@ -37,10 +37,7 @@ from keras_albert.utils import arguments
 
 @keras.saving.register_keras_serializable(package="keras_albert")
 class AlbertClassifier(
-    NamedClasses,
-    DocumentOutputs,
-    AlbertTask,
-    keras_hub.models.TextClassifier,
+    NamedClasses, DocumentOutputs, AlbertTask, keras_hub.models.TextClassifier
 ):
     """Assign classes or a score to texts, or to pairs of texts.
 

@@ -7,7 +7,6 @@ from keras import ops
 
 from keras_albert import AlbertBackbone, AlbertClassifier
 from keras_albert.tasks.classification import early_exit
-from keras_albert.utils.keras_internals import all_layers
 from tests.one_backend import on_one_backend_except
 from tests.tasks.classification.exit_models import (
     LAYERS,
