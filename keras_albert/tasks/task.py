@@ -26,7 +26,7 @@ from keras_albert.devices.strategy import refuse_sharded
 from keras_albert.layers.attention import packed_rows
 from keras_albert.layers.base_layer import config_from_attributes
 from keras_albert.layers.run_layers import call_layer, is_bare
-from keras_albert.tasks.compile import AutomaticCompile
+from keras_albert.tasks.compile import CompiledTask
 from keras_albert.tasks.heads import UntrainedHeadWarning
 from keras_albert.tasks.predict import PredictFunction, outputs_of, predict_all
 from keras_albert.tasks.presets import TaskPresets, check_preprocessor
@@ -64,7 +64,7 @@ def _check_epochs(
     return int(first)
 
 
-class AlbertTask(AutomaticCompile, TaskPresets):
+class AlbertTask(CompiledTask, TaskPresets):
     """Base class of all tasks, before one of KerasHub's in the list of bases."""
 
     # A subclass has `encode_targets`, `default_loss`, `default_metrics`, `_run_layers`.

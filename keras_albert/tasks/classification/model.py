@@ -326,10 +326,8 @@ class AlbertClassifier(NamedClasses, AlbertTask, keras_hub.models.TextClassifier
         self.history.history = {name: [value] for name, value in results.items()}
         return self.history
 
-    def make_train_function(self, force: bool = False) -> Any:
-        """See `keras.Model`; every way of training calls it first."""
+    def _before_training(self) -> None:
         self._forget_sets()
-        return super().make_train_function(force)
 
     def _forget_sets(self) -> None:
         """Drop the threshold of `calibrate`, which was found for other weights."""
