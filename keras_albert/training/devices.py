@@ -265,26 +265,28 @@ def choose_devices(distribution: str) -> OneDevice:
     # Called before anything runs on the backend: it connects the processes.
     backend = keras.config.backend()
     name, _, parts = distribution.partition(":")
-    known: dict[tuple[str, str], Callable[[], OneDevice]] = {
-        ("none", "jax"): OneDevice,
-        ("none", "torch"): OneDevice,
-        ("none", "tensorflow"): _tensorflow_default,
-        ("data_parallel", "jax"): KerasDevices,
-        ("data_parallel", "torch"): TorchProcesses,
-        ("data_parallel", "tensorflow"): _tensorflow_mirrored,
-        ("tpu", "jax"): lambda: KerasDevices(finds_processes=True),
-        ("tpu", "tensorflow"): _tensorflow_tpu,
-    }
     if name == "model_parallel" and backend == "jax" and parts.isdecimal():
         return KerasDevices(int(parts))
-    names = [each for each, where in known if where == backend]
-    check_choice(names, distribution=distribution)
+    known: dict[str, dict[str, Callable[[], OneDevice]]] = {
+        "jax": {
+            "none": OneDevice,
+            "data_parallel": KerasDevices,
+            "tpu": lambda: KerasDevices(finds_processes=True),
+        },
+        "torch": {"none": OneDevice, "data_parallel": TorchProcesses},
+        "tensorflow": {
+            "none": _tensorflow_default,
+            "data_parallel": _tensorflow_mirrored,
+            "tpu": _tensorflow_tpu,
+        },
+    }
+    check_choice(known[backend], distribution=distribution)
     if name == "none" and (count := num_processes()) > 1:
         raise ValueError(
             f"`distribution` is 'none', but {count} processes were started. Pass "
             "distribution='data_parallel', or start one process."
         )
-    return known[name, backend]()
+    return known[backend][name]()
 
 
 def _tensorflow_default() -> TensorflowReplicas:

@@ -140,8 +140,6 @@ def _raised_by_worker(error: BaseException) -> BaseException:
 
 # Seconds to minutes of work per part, and shards of similar size.
 PART_SIZE = 64 * 2**20
-_REPORT = re.compile(r"[0-9a-f]{16}\.json")
-_SHARD = re.compile(rf"(?:{'|'.join(SPLITS)})-[0-9a-f]{{16}}\.arrow")
 _BROKEN = "files dropped from a place on: broken gzip"
 
 
@@ -335,7 +333,7 @@ def _finish(
     with appearing_files(output, paths) as streams:
         for stream, content in zip(streams, contents, strict=True):
             stream.write(content)
-    _delete_stale(settings, set(files), {f"{each}.json" for each in fingerprints})
+    _delete_stale(output, {*files, *(f"{each}.json" for each in fingerprints)})
     return metadata
 
 
@@ -372,26 +370,18 @@ def _broken_files(
     return broken
 
 
-def _delete_stale(
-    settings: PreparationSettings, shards: set[str], reports: set[str]
-) -> None:
+def _delete_stale(output: str, kept: set[str]) -> None:
     """Delete files of other parts and of killed runs."""
     filesystems = beam_filesystems()
-    folder = path_in(settings.output, PARTS_FOLDER)
-    found = filesystems.match(
-        [path_in(settings.output, "*.arrow"), path_in(folder, "*.json")]
-    )
+    patterns = [path_in(output, f"{split}-*.arrow") for split in SPLITS]
+    patterns.append(path_in(output, PARTS_FOLDER, "*.json"))
     stale = [
         file.path
-        for match, kept, pattern in zip(
-            found, (shards, reports), (_SHARD, _REPORT), strict=True
-        )
+        for match in filesystems.match(patterns)
         for file in match.metadata_list
-        if (name := filesystems.split(file.path)[1]) not in kept
-        and pattern.fullmatch(name)
+        if filesystems.split(file.path)[1] not in kept
     ]
-    temporary = path_in(settings.output, TEMPORARY_FOLDER)
-    filesystems.delete([*stale, temporary])
+    filesystems.delete([*stale, path_in(output, TEMPORARY_FOLDER)])
 
 
 # Enough for tens of thousands of pieces, with some gigabytes of memory.
