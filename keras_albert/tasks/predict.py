@@ -378,6 +378,45 @@ def to_numpy(tensor: Any) -> npt.NDArray[Any]:
     return np.array(keras.ops.convert_to_numpy(tensor))
 
 
+class UntrainedHeadWarning:
+    """A warning if predictions use a head that was never trained."""
+
+    # It compares the first rows of the matrices with those that the constructor made.
+
+    def __init__(self, task: "AlbertTask") -> None:
+        in_backbone = {id(weight) for weight in task.backbone.weights}
+        self._rows = [
+            # A copy, since PyTorch would return a view.
+            (layer.name, weight, keras.ops.copy(keras.ops.stop_gradient(weight[0])))
+            for layer in task.layers
+            for weight in layer.trainable_weights
+            if len(weight.shape) > 1 and id(weight) not in in_backbone
+        ]
+        self._checked: set[str] = set()
+
+    def is_random(self, layer: str | None = None) -> bool:
+        """Return whether all rows, or one layer's, are as they were made."""
+        rows = [row[1:] for row in self._rows if layer in (None, row[0])]
+        # On JAX `fit` in another thread has the values.
+        if not rows or any(has_no_value(weight) for weight, _ in rows):
+            return False
+        to_numpy = keras.ops.convert_to_numpy
+        return all(np.array_equal(to_numpy(w[0]), to_numpy(row)) for w, row in rows)
+
+    def warn(self, task: "AlbertTask", method: str, layer: str | None = None) -> None:
+        """Warn once if an untrained head is used for predictions."""
+        if method in self._checked:
+            return
+        self._checked.add(method)
+        if self.is_random(layer):
+            msg = (
+                f"The head of this {type(task).__name__} that `{method}` uses has "
+                "random weights, so the result means nothing: call `fit`, or load a "
+                "preset that was saved with the head."
+            )
+            warnings.warn(msg, stacklevel=3)
+
+
 def predict_windows(
     task: "AlbertTask",
     method: str,

@@ -27,8 +27,12 @@ from keras_albert.layers.attention import packed_rows
 from keras_albert.layers.base_layer import config_from_attributes
 from keras_albert.layers.run_layers import call_layer, is_bare
 from keras_albert.tasks.compile import CompiledTask
-from keras_albert.tasks.heads import UntrainedHeadWarning
-from keras_albert.tasks.predict import PredictFunction, outputs_of, predict_all
+from keras_albert.tasks.predict import (
+    PredictFunction,
+    UntrainedHeadWarning,
+    outputs_of,
+    predict_all,
+)
 from keras_albert.tasks.presets import TaskPresets, check_preprocessor
 from keras_albert.tasks.table import (
     WRITERS,

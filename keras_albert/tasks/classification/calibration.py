@@ -24,7 +24,7 @@ def calibrate(
     classifier: "AlbertClassifier", x: Any, y: Any, error_rate: float | None
 ) -> dict[str, float]:
     """Scale the head, and set the threshold; see `AlbertClassifier.calibrate`."""
-    if classifier.is_regression or not classifier.returns_logits:
+    if classifier.is_regression or classifier.outputs_are_logits is False:
         raise ValueError(
             "`calibrate` works for single-label classifiers that return logits. "
             f"Received: num_classes={classifier.num_classes}, activation="

@@ -303,7 +303,7 @@ def _results(
     """Return the loss and the metric of the training data, as `fit` names them."""
     kind: TargetKind = target_kind(classifier)
     outputs = classifier.activation(ops.convert_to_tensor(outputs))
-    loss = kind.loss(classifier.returns_logits)(y, outputs)
+    loss = kind.loss(classifier.outputs_are_logits is not False)(y, outputs)
     metric = kind.metric()
     metric.update_state(y, outputs)
     return {"loss": float(loss), metric.name: float(metric.result())}

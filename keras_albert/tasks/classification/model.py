@@ -31,13 +31,12 @@ from keras_albert.tasks.heads import (
     output_dropout,
 )
 from keras_albert.tasks.predict import predict_windows, softmax
-from keras_albert.tasks.task import AlbertTask
 from keras_albert.types import Activation, FloatArray, Int64Array, Texts
 from keras_albert.utils import arguments
 
 
 @keras.saving.register_keras_serializable(package="keras_albert")
-class AlbertClassifier(NamedClasses, AlbertTask, keras_hub.models.TextClassifier):
+class AlbertClassifier(NamedClasses, keras_hub.models.TextClassifier):
     """Assign classes or a score to texts, or to pairs of texts.
 
     Source: [Lan et al., 2020](https://arxiv.org/abs/1909.11942), appendix A.4.
@@ -171,11 +170,6 @@ class AlbertClassifier(NamedClasses, AlbertTask, keras_hub.models.TextClassifier
         return self.activation is keras.activations.sigmoid and not self.is_regression
 
     @property
-    def returns_logits(self) -> bool:
-        """Whether probabilities are the softmax of the outputs."""
-        return not (self.activation is keras.activations.softmax or self.is_multi_label)
-
-    @property
     def outputs_are_logits(self) -> bool | None:  # type: ignore[override]
         """Whether outputs are logits or probabilities; `None` if neither is known."""
         activations = keras.activations
@@ -183,16 +177,9 @@ class AlbertClassifier(NamedClasses, AlbertTask, keras_hub.models.TextClassifier
             return False
         return True if self.activation is activations.linear else None
 
-    @property
-    def class_activation(self) -> str | None:  # type: ignore[override]
-        """What makes probabilities of the outputs, if anything does."""
-        if not self.is_regression:
-            return "softmax" if self.returns_logits else None
-        return "sigmoid" if getattr(self.loss, "from_logits", False) else None
-
     def default_loss(self) -> keras.losses.Loss:
         """Return cross-entropy for classes, squared error for scores."""
-        return target_kind(self).loss(self.returns_logits)
+        return target_kind(self).loss(self.outputs_are_logits is not False)
 
     def default_metrics(self) -> list[keras.metrics.Metric]:
         """Return accuracy for classes, the root of the squared error for scores."""
@@ -620,7 +607,7 @@ class AlbertClassifier(NamedClasses, AlbertTask, keras_hub.models.TextClassifier
             >>> sentiment.probabilities(outputs).round().astype(int).tolist()
             [[0, 1], [1, 0]]
         """
-        return softmax(outputs) if self.returns_logits else outputs
+        return outputs if self.outputs_are_logits is False else softmax(outputs)
 
 
 AlbertTextClassifier = AlbertClassifier

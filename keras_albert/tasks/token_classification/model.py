@@ -18,7 +18,6 @@ from keras_albert.preprocessors.token_classification import (
 )
 from keras_albert.tasks import heads
 from keras_albert.tasks.predict import softmax
-from keras_albert.tasks.task import AlbertTask
 from keras_albert.tasks.token_classification import read_targets
 from keras_albert.text.tag_schemes import (
     Scheme,
@@ -32,7 +31,7 @@ from keras_albert.utils.environment import check_packages
 
 
 @keras.saving.register_keras_serializable(package="keras_albert")
-class AlbertTokenClassifier(heads.NamedClasses, AlbertTask, keras_hub.models.Task):
+class AlbertTokenClassifier(heads.NamedClasses, keras_hub.models.Task):
     """Tag words, and find the entities in texts.
 
     It is trained on lists of words with a tag for each word, or on raw texts with the
