@@ -16,9 +16,8 @@ from keras import ops
 
 from keras_albert import tasks
 from keras_albert.compression import text_spans
-from keras_albert.data.batches import LengthBatches
-from keras_albert.data.model_input import make_batches, unpack_validation
-from keras_albert.data.tables import RawData
+from keras_albert.data.batches import LengthBatches, make_batches
+from keras_albert.data.tables import RawData, unpack
 from keras_albert.devices.processes import refuse_processes
 from keras_albert.layers.heads import masked_mean
 from keras_albert.tasks.base.losses_and_metrics import TokenAccuracy
@@ -407,7 +406,7 @@ def _data_of_examples(
     held_out = None
     if validation is not None:
         how["mode"] = how["mode"].replace("training", "evaluation")
-        dev_x, dev_y, _ = unpack_validation(student, validation)
+        dev_x, dev_y, _ = unpack(validation, "`validation_data`")
         dev_y = None if y is None else dev_y
         dev = make_batches(student, RawData(dev_x, dev_y), **how)
         held_out = _Batches(dev, make)

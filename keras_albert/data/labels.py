@@ -1,8 +1,8 @@
-"""Labels, as the numbers that a loss takes."""
+"""What is `y`: labels by name or number, as the numbers that a loss takes."""
 
 import math
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from difflib import get_close_matches
 from numbers import Real
 from typing import Any
@@ -212,3 +212,15 @@ def _weight(key: Any, weight: Any) -> float:
             f"{weight} for the class {key!r}"
         )
     return number
+
+
+@contextmanager
+def unchanged_on_error(task: Any) -> Iterator[None]:
+    """Restore what a task has learned from targets if the block raises."""
+    kept = {name: getattr(task, name) for name in task.set_by_targets}
+    try:
+        yield
+    except BaseException:
+        for name, value in kept.items():
+            setattr(task, name, value)
+        raise

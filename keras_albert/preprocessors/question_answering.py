@@ -12,7 +12,7 @@ import numpy.typing as npt
 from keras_albert.preprocessors.albert_tokenizer import AlbertTokenizer
 from keras_albert.preprocessors.preprocessor import AlbertPreprocessor
 from keras_albert.text import packing
-from keras_albert.text.reading import dicts_as_tuples, text_columns
+from keras_albert.text.reading import text_columns
 from keras_albert.text.tokenizer.token_rows import TokenRows, ragged_range
 from keras_albert.types import Batch, Int64Array, Lengths
 from keras_albert.utils.arguments import check_at_most, check_positive
@@ -20,12 +20,11 @@ from keras_albert.utils.arguments import check_at_most, check_positive
 
 def question_contexts(x: Any) -> tuple[tuple[list[str], ...], bool]:
     """Read questions and contexts; return also whether they were a batch."""
-    columns, batched = text_columns(dicts_as_tuples(x, ("question", "context")))
+    columns, batched = text_columns(x)
     if len(columns) != 2:
         raise ValueError(
             "Each question needs its context. Received one text for each example. Pass "
-            "(questions, contexts), a list of pairs, or a list of dicts of `question` "
-            "and `context`."
+            "(questions, contexts), or a table with columns of these names."
         )
     return columns, batched
 

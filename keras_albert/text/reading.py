@@ -2,7 +2,6 @@
 
 import math
 import sys
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -56,33 +55,13 @@ def text_columns(
     return tuple(rows for rows, _ in read), read[0][1]
 
 
-def dicts_as_tuples(
-    x: Any, required: tuple[str, ...], optional: tuple[str, ...] = ()
-) -> Any:
-    """Replace a dict of columns, or each dict of a list, by the tuple of its values."""
-
-    def values(row: Any, name: str) -> Any:
-        if not isinstance(row, Mapping):
-            return row
-        for key in required:
-            if row.get(key) is None:
-                needed = " and ".join(map(repr, required))
-                raise ValueError(
-                    f"{name} has no {key!r}; it has {', '.join(map(repr, row))}. Each "
-                    f"question needs {needed}."
-                )
-        keys = (key for key in (*optional, *required) if row.get(key) is not None)
-        return tuple(row[key] for key in keys)
-
-    if not isinstance(x, list):
-        return values(x, "`x`")
-    if not x:
-        return tuple([] for _ in required)
-    return [values(row, f"Row {number}") for number, row in enumerate(x)]
-
-
 def split_columns(texts: Any) -> tuple[Any, ...]:
     """Return the columns of a tuple, a list of tuples, or an array of rank 2."""
+    if hasattr(texts, "columns"):
+        raise TypeError(
+            "A table is read by the names of its columns. Pass one of them, such as "
+            "`table['text']`, or a pair `(table['first'], table['second'])`."
+        )
     if isinstance(texts, tuple):
         return texts or ((),)
     if isinstance(texts, list):

@@ -1,6 +1,6 @@
 import pytest
-
 from keras_albert.data.model_input import split_validation
+
 from keras_albert.data.tables import RawData
 from keras_albert.text.reading import TextBatch
 

@@ -11,9 +11,9 @@ import numpy.typing as npt
 from keras import ops
 
 from keras_albert.backbone import AlbertBackbone
+from keras_albert.data.batches import make_batches
 from keras_albert.data.datasets import Steps
-from keras_albert.data.model_input import make_batches
-from keras_albert.data.tables import Columns, read_table
+from keras_albert.data.tables import read_data
 from keras_albert.devices.model_state import exclusive
 from keras_albert.layers.run_layers import call_layer
 from keras_albert.tasks.base.cloning import at_depth, remake
@@ -405,13 +405,15 @@ class EarlyExits(_Task):
         steps: int | None = None,
         verbose: Any = None,
         text: Any = None,
+        text_pair: Any = None,
         label: Any = None,
     ) -> Any:
         """Evaluate `(x, y, sample_weight, batch_size)` with exits."""
         del verbose
         self.check_compiled("evaluate")
         x, y, weights, size = data
-        raw = read_table(self, x, y, weights, Columns(text, label), size)
+        columns = self.default_columns.choose(text, text_pair, label)
+        raw = read_data(x, y, weights, columns, size)
         batches = make_batches(self, raw, size, steps=Steps(steps), may_pack=False)
         early = current_early_exit(self)
         self.reset_metrics()

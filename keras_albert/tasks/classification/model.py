@@ -10,11 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from keras_albert.backbone import AlbertBackbone
+from keras_albert.data.batches import check_targets
 from keras_albert.data.datasets import is_dataset
-from keras_albert.data.labels import encode_class_weights
-from keras_albert.data.model_input import check_targets, unchanged_on_error
-from keras_albert.data.preprocessed_inputs import holds_ids
-from keras_albert.data.tables import Columns, RawData, read_table
+from keras_albert.data.labels import encode_class_weights, unchanged_on_error
+from keras_albert.data.tables import Columns, RawData, holds_ids, read_data
 from keras_albert.devices.model_state import exclusive
 from keras_albert.layers.heads import ExitHeads
 from keras_albert.layers.run_layers import call_layer
@@ -208,6 +207,7 @@ class AlbertClassifier(
         method: Literal["linear", "contrastive", "finetune"] | None = None,
         C: float | None = None,  # noqa: N803  (scikit-learn's name)
         text: Any = None,
+        text_pair: Any = None,
         label: Any = None,
         class_weight: Any = None,
         sample_weight: Any = None,
@@ -241,6 +241,7 @@ class AlbertClassifier(
                 training, else the best in five folds, with a temperature, which a
                 given `C` does without.
             text: See `AlbertTask.fit`. Defaults to `None`.
+            text_pair: See `AlbertTask.fit`. Defaults to `None`.
             label: See `AlbertTask.fit`. Defaults to `None`.
             class_weight: See `AlbertTask.fit`. Defaults to `None`.
             sample_weight: See `AlbertTask.fit`. Defaults to `None`.
@@ -273,8 +274,9 @@ class AlbertClassifier(
         given = kwargs | {"epochs": epochs, "verbose": None}
         options = {name for name, value in given.items() if value is not None}
         self._check_method(method, C, options)
+        columns = self.default_columns.choose(text, text_pair, label)
         if method in linear.SOLVED:
-            data = self._read_all(x, y, sample_weight, Columns(text, label))
+            data = self._read_all(x, y, sample_weight, columns)
             return self._solve(
                 *(data, class_weight, batch_size, C, verbose),
                 is_contrastive=method == "contrastive",
@@ -283,7 +285,7 @@ class AlbertClassifier(
         if is_open and self.compiled and self.compiled_by_default:
             why = linear.why_not_by_itself(self, x, None)
             if why is None:
-                data = self._read_all(x, y, sample_weight, Columns(text, label))
+                data = self._read_all(x, y, sample_weight, columns)
                 why = linear.why_not_by_itself(self, x, data.y)
                 if why is None:
                     why = f"there are at most {linear.FEW:,} labels for a new head"
@@ -294,6 +296,7 @@ class AlbertClassifier(
         return super().fit(
             *(x, y, batch_size, 1 if epochs is None else epochs),
             text=text,
+            text_pair=text_pair,
             label=label,
             class_weight=class_weight,
             sample_weight=sample_weight,
@@ -340,8 +343,8 @@ class AlbertClassifier(
     ) -> RawData:
         """Read texts in memory, and encode their targets."""
         with unchanged_on_error(self):
-            data = read_table(self, x, y, sample_weight, columns, None)
-            if is_dataset(data.x) or holds_ids(self, data.x):
+            data = read_data(x, y, sample_weight, columns)
+            if is_dataset(data.x) or holds_ids(self.preprocessor, data.x):
                 raise ValueError(
                     "A linear head needs all texts in memory. Received: "
                     f"x={type(data.x).__name__}. Pass lists, or `method='finetune'`."

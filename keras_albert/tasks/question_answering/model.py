@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from keras_albert.backbone import AlbertBackbone, backbone_inputs, run_encoder
-from keras_albert.data.preprocessed_inputs import first_outside
+from keras_albert.data.tables import Columns, first_outside
 from keras_albert.layers import heads
 from keras_albert.layers.run_layers import call_layer
 from keras_albert.preprocessors.question_answering import (
@@ -87,7 +87,7 @@ class AlbertQuestionAnswerer(AlbertTask, keras_hub.models.Task):
     """
 
     preprocessor_cls = AlbertQuestionAnswererPreprocessor
-    default_columns = (None, "answers")
+    default_columns = Columns(("question", "context"), "answers")
     set_by_targets = ("null_threshold",)
     encodes_in_graph = False
     warmup_lengths = 64, 128

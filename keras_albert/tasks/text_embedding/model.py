@@ -10,10 +10,10 @@ import numpy.typing as npt
 from keras import ops
 
 from keras_albert.backbone import AlbertBackbone, run_encoder, select_inputs
+from keras_albert.data.batches import preprocess_batch
 from keras_albert.data.datasets import is_dataset
 from keras_albert.data.labels import encode_scores
-from keras_albert.data.model_input import preprocess_batch
-from keras_albert.data.preprocessed_inputs import holds_ids, read_ids
+from keras_albert.data.tables import holds_ids, read_data, read_ids
 from keras_albert.layers.attention import packing_inputs
 from keras_albert.layers.heads import MaskedPooling
 from keras_albert.layers.run_layers import call_layer
@@ -398,7 +398,7 @@ class AlbertTextEmbedder(DocumentOutputs, AlbertTask, keras_hub.models.TextEmbed
         """Read and check input that is preprocessed already, texts or pairs."""
         ids = inputs.get("token_ids") if isinstance(inputs, Mapping) else None
         if len(getattr(ids, "shape", ())) == 3:
-            return read_ids(self.backbone, inputs, ("examples", "texts", "tokens"))
+            return read_ids(self.backbone, inputs, "examples, texts, tokens")
         return read_ids(self.backbone, inputs)
 
     def predict(self, x: Any, batch_size: int | None = None, **kwargs: Any) -> Any:
@@ -410,6 +410,8 @@ class AlbertTextEmbedder(DocumentOutputs, AlbertTask, keras_hub.models.TextEmbed
             >>> embedder.predict(["My parcel is late.", "Thank you!"], verbose=0).shape
             (2, 384)
         """
+        columns = self.default_columns._replace(label=None)
+        x = read_data(x, columns=columns, batch_size=batch_size).x
         if is_dataset(x):
             # It may contain pairs. TensorFlow generalizes over the shapes that it has
             # seen, to tensors of any rank, so it must not have seen texts before.
@@ -418,7 +420,7 @@ class AlbertTextEmbedder(DocumentOutputs, AlbertTask, keras_hub.models.TextEmbed
                 return super().predict(x, batch_size, **kwargs)
             finally:
                 self._forget_shapes()
-        if holds_ids(self, x):
+        if holds_ids(self.preprocessor, x):
             return self._embed_ids(
                 self.read_ids(x), super().predict, batch_size=batch_size, **kwargs
             )

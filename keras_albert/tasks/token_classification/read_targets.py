@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from keras_albert.data.labels import encode_classes
-from keras_albert.data.preprocessed_inputs import first_outside
+from keras_albert.data.tables import first_outside
 from keras_albert.preprocessors.token_classification import SpanTags
 from keras_albert.text.packing import read_weights
 from keras_albert.text.reading import plain_column
