@@ -148,10 +148,10 @@ def _encode(task: "AlbertTask", mode: Mode, data: RawData) -> Any:
     columns = task.preprocessor.columns(x)
     if not columns.batched:
         raise _single(x)
-    if weights is not None:
-        weights = task.read_weights(weights)
     if y is not None and not data.is_encoded:
         y = task.encode_targets(y)
+    if weights is not None:
+        weights = task.read_weights(weights)
     return task.encode(mode, columns, y, weights)[0]
 
 

@@ -106,7 +106,8 @@ def read_data(
     if type(x).__name__.endswith("DatasetDict"):
         splits = ", ".join(f"data[{name!r}]" for name in x)
         raise ValueError(f"The data set has several splits. Pass one of: {splits}.")
-    columns = columns._replace(class_names=_class_names(x, columns.label))
+    if y is None:
+        columns = columns._replace(class_names=_class_names(x, columns.label))
     if is_table(x):
         return RawData(*read_columns(x, y, sample_weight, columns), columns)
     if columns.named and not is_dataset(x):

@@ -54,8 +54,8 @@ class MaskedLMTask(AlbertTask):
         """Raise: targets of texts come from the texts."""
         raise ValueError(
             f"{type(self).__name__} makes its targets from the texts. Received: y="
-            f"{str(y)[:80]!r}. Leave them out; a pair of texts is one argument, "
-            "`x=(first, second)`."
+            f"{str(y)[:80]!r}. Leave them out. Pairs are `fit((first, second))`, or "
+            "a data set of `((first, second),)`."
         )
 
     def read_ids(self, inputs: Any) -> dict[str, npt.NDArray[Any]]:

@@ -54,11 +54,12 @@ def test_reads_string_tensors():
 def test_reads_pandas():
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame({"first": ["a", "c"], "second": ["b", "d"]}, index=[7, 3])
-    assert text_columns(frame) == (PAIRS, True)
     assert text_columns(frame["first"]) == ((["a", "c"],), True)
     assert text_columns((frame["first"], frame["second"])) == (PAIRS, True)
     frame.loc[3, "second"] = None
     with pytest.raises(ValueError, match="row 1 of second texts is"):
+        text_columns((frame["first"], frame["second"]))
+    with pytest.raises(TypeError, match="by the names of its columns"):
         text_columns(frame)
 
 

@@ -381,8 +381,9 @@ class AlbertTextEmbedder(DocumentOutputs, AlbertTask, keras_hub.models.TextEmbed
         """Return similarities, from -1 to 1, as a float32 array `(pairs, 1)`."""
         if self.is_self_supervised:
             raise ValueError(
-                "The contrastive objective takes pairs without similarities. Leave "
-                "out `y`, or build the model with objective='cosine'."
+                "The contrastive objective takes pairs without similarities: "
+                "`fit((first, second))`, a data set of `((first, second),)`. For "
+                "similarities build the model with objective='cosine'."
             )
         scores = encode_scores(y)
         outside = np.abs(scores[:, 0]) > 1
