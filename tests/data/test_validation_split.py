@@ -1,8 +1,7 @@
 import pytest
-from keras_albert.data.model_input import split_validation
 
-from keras_albert.data.tables import RawData
-from keras_albert.text.reading import TextBatch
+from keras_albert.data.tables import RawData, split_validation
+from keras_albert.text.reading import TextBatch, text_columns
 
 
 def test_splits_pairs_and_ids():
