@@ -22,10 +22,12 @@ def encode_classes(
         rows = values.tolist()
         if not rows or any(isinstance(value, str | bytes) for value in rows):
             return _encode_names(rows, labels)
-        values = _numbers(rows)
+        is_number = [isinstance(value, Real) for value in rows]
+        _refuse(values, ~np.array(is_number), "Pass the number or name of a class.")
+        values = np.array(rows)
     if values.dtype.kind == "f":
-        _refuse(values, ~np.isfinite(values), "is no label; drop the row or label it")
-        _refuse(values, values % 1 != 0, "is not a class number; classes are integers")
+        _refuse(values, ~np.isfinite(values), "Drop the row or label it.")
+        _refuse(values, values % 1 != 0, "Classes are integers.")
     elif values.dtype.kind not in "iub":
         raise ValueError(
             f"Labels of dtype {values.dtype} are neither class numbers nor names. Pass "
@@ -37,8 +39,8 @@ def encode_classes(
     _refuse(
         values,
         outside,
-        f"is out of range: the model has {num_classes} classes, 0 to "
-        f"{num_classes - 1}. Correct the label, or build the model with more classes",
+        f"The model has {num_classes} classes, 0 to {num_classes - 1}. Correct the "
+        "label, or build the model with more classes.",
     )
     return values.astype(np.int32)
 
@@ -54,14 +56,10 @@ def encode_scores(y: Any) -> npt.NDArray[np.float32]:
     """Return the targets of a regression, float32 `(examples, 1)`."""
     values = _flat(y)
     if values.dtype.kind not in "iubf":
-        for row, value in enumerate(values.tolist()):
-            if not isinstance(value, int | float):
-                raise ValueError(
-                    f"Row {row} has the target {value!r}, but a regression "
-                    "(`num_classes=1`) learns numbers. Convert it, or drop the row."
-                )
+        remedy = "A regression (`num_classes=1`) learns numbers. Convert the label."
+        _refuse(values, [not isinstance(x, Real) for x in values.tolist()], remedy)
     scores = values.astype(np.float32)
-    _refuse(scores, ~np.isfinite(scores), "is no target; drop the row or correct it")
+    _refuse(scores, ~np.isfinite(scores), "Drop the row or correct it.")
     return scores[:, None]
 
 
@@ -70,13 +68,14 @@ def class_names(y: Any) -> tuple[str, ...]:
     values = _array(y)
     if values.dtype.kind not in "USO" or values.ndim != 1:
         return ()
-    names = {_name(value) for value in values.tolist()}
-    return tuple(sorted(name for name in names if name is not None))
+    names = [_name(value) for value in values.tolist()]
+    _refuse(values, [name == "" for name in names], "Drop the row or label it.")
+    return tuple(sorted({name for name in names if name is not None}))
 
 
 def _array(y: Any) -> npt.NDArray[Any]:
     """Convert labels, without the axis of a single column."""
-    y = plain_column(y.detach().cpu() if hasattr(y, "detach") else y)
+    y = plain_column(y)
     # NumPy would convert a NaN among names to the name "nan".
     is_named = isinstance(y, list | tuple) and any(
         isinstance(value, str | bytes) for value in y
@@ -110,26 +109,16 @@ def _flat(y: Any) -> npt.NDArray[Any]:
 
 
 def _name(value: Any) -> str | None:
+    """Return the name of a class, without spaces around it."""
     if isinstance(value, bytes):
-        return value.decode("utf-8", errors="replace")
-    return value if isinstance(value, str) else None
-
-
-def _numbers(values: list[Any]) -> npt.NDArray[Any]:
-    """Read Python objects as numbers, or raise for the first row that is none."""
-    for row, value in enumerate(values):
-        if not isinstance(value, Real):
-            raise ValueError(
-                f"Row {row} has the label {value!r}, which is neither a class number "
-                "nor a name; drop the row or label it."
-            )
-    return np.array(values)
+        value = value.decode("utf-8", errors="replace")
+    return value.strip() if isinstance(value, str) else None
 
 
 def _encode_names(
     values: list[Any], labels: Sequence[str] | None
 ) -> npt.NDArray[np.int32]:
-    numbers = {name: number for number, name in enumerate(labels or ())}
+    numbers = {_name(name): number for number, name in enumerate(labels or ())}
     encoded = np.empty(len(values), np.int32)
     for row, value in enumerate(values):
         name = _name(value)
@@ -147,12 +136,13 @@ def _encode_names(
     return encoded
 
 
-def _refuse(values: npt.NDArray[Any], wrong: npt.NDArray[np.bool_], why: str) -> None:
-    if wrong.any():
-        row = int(np.argmax(wrong))
-        more = int(wrong.sum()) - 1
+def _refuse(values: npt.NDArray[Any], wrong: Any, remedy: str) -> None:
+    """Raise if some rows are wrong; name the first one."""
+    if rows := np.flatnonzero(wrong).tolist():
+        value, more = values[rows[0]], len(rows) - 1
+        shown = repr(value.item() if isinstance(value, np.generic) else value)
         others = f" There are {more} more such rows." if more else ""
-        raise ValueError(f"Row {row} has the label {values[row]}, which {why}.{others}")
+        raise ValueError(f"Row {rows[0]} has the label {shown}. {remedy}{others}")
 
 
 def encode_class_weights(
@@ -206,7 +196,7 @@ def _weight(key: Any, weight: Any) -> float:
     # Losses are computed in float32, in which larger numbers are infinite.
     with np.errstate(over="ignore"):
         number = float(np.float32(weight))
-    if not (math.isfinite(number) and number >= 0):
+    if not 0 <= number < math.inf:
         raise ValueError(
             "`class_weight` must hold finite numbers that are not negative. Received: "
             f"{weight} for the class {key!r}"

@@ -41,8 +41,7 @@ def choice_columns(x: Any) -> tuple[tuple[list[Any], ...], bool]:
 
 
 def _read_choices(choices: Any, batched: bool) -> list[list[str]]:
-    is_series = hasattr(choices, "to_list")
-    choices = choices.to_list() if is_series else plain_column(choices)
+    choices = plain_column(choices)
     if hasattr(choices, "numpy"):
         choices = choices.numpy()
     if not isinstance(choices, list | tuple | np.ndarray):
@@ -75,7 +74,7 @@ def _read_row(row: Any, number: int) -> list[str]:
 
 def encode_answers(y: Any) -> IntArray:
     """Convert answers, numbers from 0 or letters from "A", to numbers of choices."""
-    y = plain_column(y.detach().cpu() if hasattr(y, "detach") else y)
+    y = plain_column(y)
     # As objects: NumPy would convert numbers to strings in a list with letters.
     answers = np.asarray(y, object if isinstance(y, list | tuple) else None)
     if answers.ndim == 2 and answers.shape[1] == 1:

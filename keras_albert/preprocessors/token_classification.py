@@ -52,7 +52,7 @@ def word_columns(x: Any) -> tuple[tuple[list[Any], ...], bool]:
                 ". Pass many texts as a list."
             )
         return ([_read_words(x, 0)],), False
-    x = x.to_list() if hasattr(x, "to_list") else plain_column(x)
+    x = plain_column(x)
     if isinstance(x, np.ndarray) and x.ndim:
         x = list(x)
     rows = x if isinstance(x, list) else []

@@ -149,25 +149,28 @@ def to_text_rows(inputs: Any, name: str = "texts") -> tuple[list[str], bool]:
 
 
 def is_column(values: Any) -> bool:
-    """Return whether values are a column of Arrow, polars or `datasets`."""
+    """Return whether values are a column of pandas, polars, Arrow or `datasets`."""
     if isinstance(values, list | np.ndarray) or hasattr(values, "column_names"):
         return False
-    module, name = type(values).__module__, type(values).__name__
+    kind = type(values)
+    is_of_datasets = kind.__module__.startswith("datasets.")
     return (
-        hasattr(values, "to_pylist")
-        or (module.startswith("polars.") and hasattr(values, "to_list"))
-        or (module.startswith("datasets.") and name.endswith("Column"))
+        hasattr(kind, "to_pylist")
+        or hasattr(kind, "to_list")
+        or (is_of_datasets and kind.__name__.endswith("Column"))
     )
 
 
 def plain_column(values: Any) -> Any:
-    """Return such a column as a list, and other values unchanged."""
+    """Return a column of these as a list, PyTorch's tensor as an array."""
+    if hasattr(values, "detach"):
+        return values.detach().cpu().numpy()
     if not is_column(values):
         return values
     for method in ("to_pylist", "to_list"):
         if hasattr(values, method):
             return getattr(values, method)()
-    return values[:] if hasattr(values, "__len__") else list(values)
+    return list(values)
 
 
 def _array_rows(inputs: Any, name: str) -> tuple[list[Any], bool]:
@@ -216,15 +219,12 @@ def _to_str(row: Any, index: int, name: str) -> str:
             f"row {index} of {name} is {row}; a text is needed in every row. Drop "
             'the row, or fill it with an empty string (pandas: `.fillna("")`).'
         )
+    remedy = "Convert it with `str(row)` if its digits are the text you mean."
     if isinstance(row, list | tuple | dict | set | np.ndarray):
-        raise ValueError(
-            f"row {index} of {name} is a {type(row).__name__}, not a text; `{name}` "
-            "may be one text or a flat list of texts. Join its words with "
-            '`" ".join(words)`, or pass each column as its own argument.'
-        )
+        remedy = 'Join its words with `" ".join(words)`; pairs are `(first, second)`.'
     raise ValueError(
-        f"row {index} of {name} is {row!r} ({type(row).__name__}), not a text. "
-        "Convert it with `str(row)` if its digits are the text you mean."
+        f"row {index} of {name} is {row!r:.80} ({type(row).__name__}), not a text. "
+        + remedy
     )
 
 

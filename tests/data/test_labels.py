@@ -159,11 +159,11 @@ def test_reads_tensors():
     [
         ([0, float("nan"), float("nan")], None, "Row 1 has the label nan.* 1 more"),
         ([0, float("inf")], None, "Row 1 has the label inf"),
-        ([0, 1, 2], None, r"Row 2 has the label 2, which is out of range.*0 to 1"),
-        ([0, -1], None, "Row 1 has the label -1, which is out of range"),
-        ([0, 2**40], None, "Row 1 has the label .*out of range"),
-        ([0, 1, 0.5], None, r"Row 2 has the label 0.5, which is not a class number"),
-        ([0, None], None, "Row 1 has the label None, which is neither"),
+        ([0, 1, 2], None, r"Row 2 has the label 2. The model has 2 classes, 0 to 1"),
+        ([0, -1], None, "Row 1 has the label -1. The model has"),
+        ([0, 2**40], None, "Row 1 has the label .*The model has"),
+        ([0, 1, 0.5], None, "Row 2 has the label 0.5. Classes are integers"),
+        ([0, None], None, "Row 1 has the label None. Pass the number or"),
         (np.array([0, object()], object), None, "Row 1 has the label <object"),
         (["no", "maybe"], NAMES, "Row 1 has the label 'maybe'.*classes are: 'no', 'y"),
         (["no", None], NAMES, "Row 1 has the label None"),
@@ -190,6 +190,11 @@ def test_names_are_learned_sorted():
     assert class_names([1, 0]) == ()
     # A missing label is no class, and `encode_classes` then names its row.
     assert class_names(["b", None, float("nan")]) == ("b",)
+    # Spaces around a name are no part of it.
+    assert class_names(["delivery ", "delivery", b" a\n"]) == ("a", "delivery")
+    assert encode_classes(["yes ", " no"], 2, NAMES).tolist() == [1, 0]
+    with pytest.raises(ValueError, match="Row 1 has the label ' '. Drop the row"):
+        class_names(["b", " "])
 
 
 def test_reads_scores():
@@ -202,11 +207,11 @@ def test_reads_scores():
 @pytest.mark.parametrize(
     ("y", "message"),
     [
-        ([0.5, float("nan")], "Row 1 has the label nan, which is no target"),
+        ([0.5, float("nan")], "Row 1 has the label nan. Drop the row"),
         ([0.5, float("-inf")], "Row 1 has the label -inf"),
-        ([0.5, None], "Row 1 has the target None"),
-        ([0.5, "2"], "Row 1 has the target '2', but a regression"),
-        (["1", "2"], "Row 0 has the target '1'"),
+        ([0.5, None], "Row 1 has the label None. A regression"),
+        ([0.5, "2"], "Row 1 has the label '2'. A regression"),
+        (["1", "2"], "Row 0 has the label '1'"),
         ([[0.5, 1.0]], r"shape \(1, 2\)"),
     ],
 )

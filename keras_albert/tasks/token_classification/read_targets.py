@@ -28,7 +28,7 @@ IGNORED = -100
 
 def read_tag_rows(y: Any) -> list[Any]:
     """Read targets into one list a text: of tags, or of dicts of spans."""
-    y = y.to_list() if hasattr(y, "to_list") else plain_column(y)
+    y = plain_column(y)
     if not isinstance(y, list | tuple | np.ndarray):
         raise ValueError(
             "Targets must be a list of tags, or of entities, for each text. Received: "
@@ -159,8 +159,6 @@ def refuse_ignored(tags: Sequence[npt.NDArray[np.int32]]) -> None:
 
 def read_word_weights(sample_weight: Any) -> Any:
     """Read a weight for each text, or for each word of each text."""
-    if hasattr(sample_weight, "to_list"):
-        sample_weight = sample_weight.to_list()
     rows = plain_column(sample_weight)
     if not isinstance(rows, list | tuple | np.ndarray) or not any(
         isinstance(row, list | tuple | np.ndarray) for row in rows
