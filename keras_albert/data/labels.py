@@ -1,6 +1,7 @@
 """What is `y`: labels by name or number, as the numbers that a loss takes."""
 
 import math
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from difflib import get_close_matches
@@ -70,6 +71,9 @@ def class_names(y: Any) -> tuple[str, ...]:
         return ()
     names = [_name(value) for value in values.tolist()]
     _refuse(values, [name == "" for name in names], "Drop the row or label it.")
+    spaced = [x for x in values if isinstance(x, str) and x != x.strip()]
+    if spaced:
+        warnings.warn(f"Spaces around labels are removed: {spaced[0]!r}.", stacklevel=2)
     return tuple(sorted({name for name in names if name is not None}))
 
 

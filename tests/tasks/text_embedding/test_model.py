@@ -222,7 +222,7 @@ class TestCosine:
         ("x", "y", "message"),
         [
             ((["a", "b"], ["c", "d"]), [0.5, 5.0], "Row 1 has the similarity 5.0, but"),
-            ((["a", "b"], ["c", "d"]), [0.5, "x"], "Row 1 has the target 'x'"),
+            ((["a", "b"], ["c", "d"]), [0.5, "x"], "Row 1 has the label 'x'"),
             (["a", "b"], [0.5, 0.5], "A similarity compares two texts"),
             ((["a", "b"], ["c", "d"]), None, "A loss needs targets"),
         ],

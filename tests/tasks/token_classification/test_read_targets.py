@@ -52,7 +52,7 @@ def test_entities_know_their_tags():
     ("rows", "message"),
     [
         ([["O"], ["O", "B-z"]], r"Row 1 of the targets: Word 1 has the label 'B-z'"),
-        ([[3]], r"Row 0 of the targets: Word 0 has the label 3, which is out of range"),
+        ([[3]], r"Row 0 of the targets: Word 0 has the label 3. The model has"),
         ([["O", None]], r"Row 0 of the targets: Word 1 has the label None"),
         ([[2, 1]], r"Row 0, word 1, has the tag 'I-x' after 'O'"),
     ],
