@@ -231,7 +231,7 @@ class TestBadData:
         pytest.importorskip("tensorflow_text")
         slices = tf.data.Dataset.from_tensor_slices
         data = slices((["a", "b"], [0, 2])).batch(2)
-        with pytest.raises(Exception, match="Row 1 has the label 2. The model has"):
+        with pytest.raises(Exception, match=r"Row 1 has the label 2\. The model"):
             trained.fit(data, verbose=0)
 
     def test_targets_are_missed(self, trained, data):
