@@ -1,6 +1,5 @@
 """What is `y`: labels by name or number, as the numbers that a loss takes."""
 
-import math
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -19,21 +18,16 @@ def encode_classes(
 ) -> npt.NDArray[np.int32]:
     """Return class names or numbers as class numbers."""
     values = _flat(y)
-    if values.dtype.kind in "USO":
+    if values.dtype.kind not in "iubf":
         rows = values.tolist()
         if not rows or any(isinstance(value, str | bytes) for value in rows):
             return _encode_names(rows, labels)
-        is_number = [isinstance(value, Real) for value in rows]
-        _refuse(values, ~np.array(is_number), "Pass the number or name of a class.")
+        is_wrong = [not isinstance(value, Real) for value in rows]
+        _refuse(values, is_wrong, "Pass the number or name of a class.")
         values = np.array(rows)
     if values.dtype.kind == "f":
         _refuse(values, ~np.isfinite(values), "Drop the row or label it.")
         _refuse(values, values % 1 != 0, "Classes are integers.")
-    elif values.dtype.kind not in "iub":
-        raise ValueError(
-            f"Labels of dtype {values.dtype} are neither class numbers nor names. Pass "
-            "integers or strings."
-        )
     if are_integer_names(labels):
         return _encode_names([str(int(value)) for value in values], labels)
     outside = (values < 0) | (values >= num_classes)
@@ -87,8 +81,8 @@ def _array(y: Any) -> npt.NDArray[Any]:
     try:
         values = np.asarray(y, object if is_named else None)
     except ValueError:
-        msg = "Labels must be one number or name for each text, but these are lists."
-        raise ValueError(msg) from None
+        # Lists of different lengths.
+        values = np.empty((len(y), 0))
     if values.dtype.kind == "T":
         values = values.astype(object)
     is_column = values.ndim == 2 and values.shape[1] == 1
@@ -104,10 +98,9 @@ def _flat(y: Any) -> npt.NDArray[Any]:
         )
     if values.ndim != 1:
         raise ValueError(
-            "Labels must be one number or name for each text. Received an array of "
-            f"shape {values.shape}. For one-hot labels pass `y.argmax(axis=-1)`, or "
-            "compile with a loss of probabilities, "
-            "`keras.losses.CategoricalCrossentropy(...)`."
+            "Labels must be one number or name for each text. Received: "
+            f"{str(y)[:80]}. For one-hot labels pass `y.argmax(axis=-1)`, or compile "
+            "with `keras.losses.CategoricalCrossentropy(...)`."
         )
     return values
 
@@ -158,54 +151,38 @@ def encode_class_weights(
     if not isinstance(class_weight, Mapping):
         raise TypeError(
             "`class_weight` must be a dict of classes and their weights, for example "
-            "`{0: 1.0, 1: 3.0}`. Received: "
-            f"class_weight={class_weight!r}"
+            f"`{{0: 1.0, 1: 3.0}}`. Received: class_weight={class_weight!r:.80}"
         )
-    names = tuple(labels or ())
     weights = dict.fromkeys(range(num_classes), 1.0)
     keys: dict[int, Any] = {}
     for key, weight in class_weight.items():
-        number = _class_number(key, num_classes, names)
+        number = _class_number(key, num_classes, labels)
         if number in keys:
             raise ValueError(
                 f"`class_weight` has {keys[number]!r} and {key!r}, which are the same "
                 "class. Leave out one of them."
             )
         keys[number] = key
-        weights[number] = _weight(key, weight)
+        # Losses are computed in float32, in which larger numbers are infinite.
+        most = np.finfo(np.float32).max
+        if not (isinstance(weight, Real) and 0 <= weight <= most):
+            raise ValueError(
+                "The weights of classes must be finite numbers of at least 0. "
+                f"Received: {weight!r} for the class {key!r}"
+            )
+        weights[number] = float(weight)
     return weights
 
 
-def _class_number(key: Any, num_classes: int, names: tuple[str, ...]) -> int:
+def _class_number(key: Any, num_classes: int, labels: Sequence[str] | None) -> int:
     if not isinstance(key, bool | tuple):
         with suppress(ValueError):
-            return int(encode_classes([key], num_classes, names)[0])
-    known = "" if are_integer_names(names) else f"0 to {num_classes - 1}, or "
-    known = f"{known}{', '.join(map(repr, names))}".removesuffix(", or ")
-    msg = (
+            return int(encode_classes([key], num_classes, labels)[0])
+    known = ", ".join(map(repr, labels or range(num_classes)))
+    raise ValueError(
         f"`class_weight` has {key!r}, which is not a class of the model. Its classes "
-        f"are: {known}."
+        f"are: {known}. To name them, pass `labels=[...]` to the model."
     )
-    if isinstance(key, str) and not names:
-        msg += " Pass `labels=[...]` to the model to name them."
-    raise ValueError(msg)
-
-
-def _weight(key: Any, weight: Any) -> float:
-    if not isinstance(weight, Real):
-        raise TypeError(
-            f"`class_weight` must hold numbers. Received: {weight!r} for the class "
-            f"{key!r}"
-        )
-    # Losses are computed in float32, in which larger numbers are infinite.
-    with np.errstate(over="ignore"):
-        number = float(np.float32(weight))
-    if not 0 <= number < math.inf:
-        raise ValueError(
-            "`class_weight` must hold finite numbers that are not negative. Received: "
-            f"{weight} for the class {key!r}"
-        )
-    return number
 
 
 @contextmanager

@@ -37,7 +37,7 @@ def test_each_class_has_a_weight(given, expected):
         ([1.0, 2.0], TypeError, r"must be a dict.*Received: class_weight=\[1.0, 2.0\]"),
         ("balanced", TypeError, "must be a dict"),
         (np.ones(2), TypeError, "must be a dict"),
-        ({7: 2.0}, ValueError, "has 7, which is not a class.*0 to 1, or 'a', 'b'"),
+        ({7: 2.0}, ValueError, "has 7, which is not a class.*are: 'a', 'b'"),
         ({-1: 2.0}, ValueError, "has -1"),
         ({0.5: 2.0}, ValueError, "has 0.5"),
         ({True: 2.0}, ValueError, "has True"),
@@ -47,9 +47,9 @@ def test_each_class_has_a_weight(given, expected):
         ({"a": np.inf}, ValueError, "Received: inf for the class 'a'"),
         ({0: 1e39}, ValueError, r"finite.*Received: 1e\+39 for the class 0"),
         ({0: 2.0, "a": 3.0}, ValueError, "has 0 and 'a', which are the same class"),
-        ({0: -1.0}, ValueError, "not negative. Received: -1.0"),
-        ({0: None}, TypeError, "must hold numbers. Received: None"),
-        ({0: "2"}, TypeError, "must hold numbers. Received: '2'"),
+        ({0: -1.0}, ValueError, "at least 0. Received: -1.0"),
+        ({0: None}, ValueError, "finite numbers.* Received: None"),
+        ({0: "2"}, ValueError, "finite numbers.* Received: '2'"),
     ],
 )
 def test_what_is_wrong_is_refused(given, error, message):
@@ -58,9 +58,8 @@ def test_what_is_wrong_is_refused(given, error, message):
 
 
 def test_names_need_labels():
-    with pytest.raises(ValueError, match=r"0 to 1\. Pass `labels=") as found:
+    with pytest.raises(ValueError, match=r"0, 1\. To name them, pass `labels="):
         encode_class_weights({"a": 1.0}, 2, None)
-    assert "or" not in str(found.value).split("classes are")[1].split("Pass")[0]
 
 
 def _dataset(x, y):
@@ -171,13 +170,13 @@ def test_reads_tensors():
         (["no", float("nan")], (*NAMES, "nan"), "Row 1 has the label nan"),
         (["no", 1], NAMES, "Row 1 has the label 1, which is not a class"),
         (["no"], None, r"Row 0 has the label 'no'.*pass `labels="),
-        ([[0, 1], [1, 0]], None, r"shape \(2, 2\). For one-hot labels pass"),
-        ([["no", "yes"]], NAMES, r"shape \(1, 2\)"),
+        ([[0, 1], [1, 0]], None, r"\[\[0, 1\], \[1, 0\]\]. For one-hot labels pass"),
+        ([["no", "yes"]], NAMES, r"Received: \[\['no', 'yes'\]\]"),
         (0, None, r"must be a list, one for each text\. Received: 0\."),
         ("mood", NAMES, "Received: 'mood'. To name the column of a table"),
         ({"mood": [0]}, NAMES, "must be a list, one for each text"),
-        ([[0], [0, 1]], None, "but these are lists"),
-        (np.array(["2020-01-01"], "M8[D]"), None, "Labels of dtype datetime64"),
+        ([[0], [0, 1]], None, r"Received: \[\[0\], \[0, 1\]\]"),
+        (np.array(["2020-01-01"], "M8[D]"), None, "the label datetime.date.*Pass the"),
     ],
 )
 def test_refuses_and_names_the_row(y, labels, message):
@@ -213,7 +212,7 @@ def test_reads_scores():
         ([0.5, None], "Row 1 has the label None. A regression"),
         ([0.5, "2"], "Row 1 has the label '2'. A regression"),
         (["1", "2"], "Row 0 has the label '1'"),
-        ([[0.5, 1.0]], r"shape \(1, 2\)"),
+        ([[0.5, 1.0]], r"Received: \[\[0.5, 1.0\]\]"),
     ],
 )
 def test_refuses_scores_and_names_the_row(y, message):
