@@ -108,8 +108,7 @@ def check_graph_text(texts: Tensor, name: str = "texts") -> Tensor:
     row = tf.argmin(tf.concat([flat, [1]], axis=0))
     remedy = (
         f" of {name} is not UTF-8. Decode it with the encoding it was written in, "
-        'as in `tf.strings.unicode_transcode(texts, "LATIN1", "UTF-8")`; with '
-        '"UTF-8" for both, invalid bytes are replaced.'
+        'as in `tf.strings.unicode_transcode(texts, "LATIN1", "UTF-8")`.'
     )
     message = tf.strings.join(["row ", tf.strings.as_string(row), remedy])
     check = tf.debugging.Assert(tf.reduce_all(is_text), [message])
@@ -181,16 +180,15 @@ def _array_rows(inputs: Any, name: str) -> tuple[list[Any], bool]:
             return [inputs], False
     if not hasattr(inputs, "__array__"):
         raise TypeError(
-            f"`{name}` must hold texts: a str, a list of str, a NumPy array, a "
-            f"pandas Series or a string tensor. Received: {type(inputs).__name__}. "
-            "Pass `list(...)` of it, or pick out the column of texts."
+            f"`{name}` must hold texts: a str, a list or an array of str, a column or "
+            f"a string tensor. Received: {type(inputs).__name__}. Pass `list(...)` of "
+            "it, or the column of texts."
         )
     array = np.asarray(inputs)
     if array.ndim > 1:
         raise ValueError(
-            f"`{name}` must be one text or one row of texts, rank 0 or 1. "
-            f"Received: an array of shape {array.shape}. Pass one column at a "
-            "time, or flatten it with `.reshape(-1)`."
+            f"`{name}` must be one text or one row of texts. Received: an array of "
+            f"shape {array.shape}. Pass one column at a time."
         )
     values = array.tolist()
     return (values, True) if array.ndim else ([values], False)
@@ -209,8 +207,7 @@ def _to_str(row: Any, index: int, name: str) -> str:
             raise ValueError(
                 f"row {index} of {name} is not UTF-8: byte 0x{row[error.start]:02x} "
                 f"at offset {error.start} ({error.reason}). Decode it with the "
-                'encoding it was written in, as in `row.decode("latin-1")`, or '
-                'drop what cannot be read with `row.decode(errors="replace")`.'
+                'encoding it was written in, as in `row.decode("latin-1")`.'
             ) from None
     is_nan = isinstance(row, float | np.floating) and math.isnan(row)
     # pandas has its own missing values.
@@ -239,7 +236,6 @@ def _refuse_surrogates(rows: list[str], name: str) -> None:
             raise ValueError(
                 f"row {index} of {name} has a lone surrogate, "
                 f"U+{ord(row[error.start]):04X}, at character {error.start}: half of "
-                "a character, which UTF-8 cannot encode. It mostly comes from "
-                "cutting UTF-16 or JSON escapes; read the source again, or replace "
-                'it with `row.encode("utf-8", "replace").decode()`.'
+                "a character. Read the source again, or replace it with "
+                '`row.encode("utf-8", "replace").decode()`.'
             ) from None

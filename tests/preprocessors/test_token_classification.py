@@ -1,5 +1,7 @@
 """Words, their pieces and their tags."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -131,6 +133,16 @@ def test_tags_of_the_words_of_entities(spans, tags):
 def test_invalid_entities_raise(spans, message):
     with pytest.raises(ValueError, match=message):
         word_tags(entities(*spans), split_words(TEXT), 7)
+
+
+def test_the_text_of_an_entity_is_compared():
+    target = replace(entities((0, 3)), texts={(0, 3): "Ada"})
+    assert word_tags(target, split_words(TEXT), 0)[0] == 10
+    target = replace(target, texts={(0, 3): "London"})
+    with pytest.raises(
+        ValueError, match="Row 2: the entity 'London' from 0 to 3 is 'A"
+    ):
+        word_tags(target, split_words(TEXT), 2)
 
 
 def test_missing_tag_raises():

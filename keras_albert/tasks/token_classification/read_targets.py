@@ -1,5 +1,6 @@
 """Tags of words, or entities of texts, as the numbers that a loss takes."""
 
+import operator
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -73,16 +74,18 @@ def read_spans(rows: Sequence[Any]) -> list[list[Span]]:
 
 def _read_span(span: Any, row: int, at: int) -> Span:
     try:
-        start, end, label = span["start"], span["end"], span["label"]
-        is_span = isinstance(label, str) and label and 0 <= int(start) < int(end)
-    except (KeyError, TypeError, ValueError, IndexError):
+        start, end = (operator.index(span[name]) for name in ("start", "end"))
+        label = span["label"]
+        is_span = isinstance(label, str) and label and 0 <= start < end
+    except (KeyError, TypeError):
         is_span = False
     if not is_span:
         raise ValueError(
             f"Row {row}, entity {at}, is {span!r:.80}. An entity is a dict of `start` "
-            "and `end`, in characters, the end above the start, and `label`."
+            "and `end`, whole numbers of characters, the end above the start, and "
+            "`label`."
         )
-    return Span(int(start), int(end), label)
+    return Span(start, end, label)
 
 
 def learn_tags(rows: Sequence[Any], scheme: str) -> tuple[tuple[str, ...], Scheme]:
@@ -201,7 +204,9 @@ def encode_spans(
                     "to the model."
                 )
         bounds = np.array([span[:2] for span in spans], np.int64).reshape(-1, 2)
-        encoded.append(SpanTags(bounds, tags, numbers[OUTSIDE]))
+        given = [x for x in rows[row] if x.get("text") is not None]
+        texts = {(x["start"], x["end"]): x["text"] for x in given}
+        encoded.append(SpanTags(bounds, tags, numbers[OUTSIDE], texts))
     return encoded
 
 
