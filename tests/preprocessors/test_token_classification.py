@@ -139,9 +139,7 @@ def test_the_text_of_an_entity_is_compared():
     target = replace(entities((0, 3)), texts={(0, 3): "Ada"})
     assert word_tags(target, split_words(TEXT), 0)[0] == 10
     target = replace(target, texts={(0, 3): "London"})
-    with pytest.raises(
-        ValueError, match="Row 2: the entity 'London' from 0 to 3 is 'A"
-    ):
+    with pytest.raises(ValueError, match="Row 2: the entity 'London' from 0 to 3"):
         word_tags(target, split_words(TEXT), 2)
 
 
