@@ -22,8 +22,9 @@ def choice_columns(x: Any) -> tuple[tuple[list[Any], ...], bool]:
     if len(columns) not in (2, 3):
         kind = f"a tuple of {len(x)}" if isinstance(x, tuple) else type(x).__name__
         raise TypeError(
-            "Pass (contexts, questions, choices), (questions, choices), or a list of "
-            f"such tuples. Received: {kind}"
+            "Pass (contexts, questions, choices), (questions, choices), a list of such "
+            "tuples, or a data set of ((contexts, questions, choices), answers). "
+            f"Received: {kind}"
         )
     *texts, choices = columns
     names = ("contexts", "questions")[-len(texts) :]

@@ -24,7 +24,8 @@ def question_contexts(x: Any) -> tuple[tuple[list[str], ...], bool]:
     if len(columns) != 2:
         raise ValueError(
             "Each question needs its context. Received one text for each example. Pass "
-            "(questions, contexts), or a table with columns of these names."
+            "(questions, contexts), a data set of ((questions, contexts), answers), or "
+            "a table."
         )
     return columns, batched
 
