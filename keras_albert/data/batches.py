@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from keras_albert.data import datasets
 from keras_albert.data.batch_sharding import num_parts, share_dataset
-from keras_albert.data.tables import Columns, RawData, holds_ids, read_element
+from keras_albert.data.tables import Columns, RawData, are_ids, read_element
 from keras_albert.layers.attention import ROW_TOKENS, TOKEN_PLACES
 from keras_albert.text import batching
 from keras_albert.text.packing import (
@@ -46,7 +46,7 @@ def make_batches(
     """Return `LengthBatches` of examples, or a data set of preprocessed batches."""
     numbers = {"batch_size": batch_size, steps.option: steps.number}
     check_positive(**{name: n for name, n in numbers.items() if n is not None})
-    x, has_ids = data.x, holds_ids(task.preprocessor, data.x)
+    x, has_ids = data.x, are_ids(task.preprocessor, data.x)
     shape = None
     if may_pack and not has_ids:
         shape = packed_shape(task)
@@ -113,7 +113,7 @@ def has_ragged_outputs(model: keras.Model) -> bool:
 def check_targets(task: "AlbertTask", x: Any, y: Any, mode: Mode) -> None:
     """Raise if targets are missing that a mode needs."""
     makes_targets = task.is_self_supervised and (
-        task.ids_have_targets or not holds_ids(task.preprocessor, x)
+        task.ids_have_targets or not are_ids(task.preprocessor, x)
     )
     if y is None and mode != "prediction" and not makes_targets:
         raise ValueError(
@@ -141,7 +141,7 @@ def _encode(task: "AlbertTask", mode: Mode, data: RawData) -> Any:
     if mode == "prediction":
         y = weights = None
     check_targets(task, x, y, mode)
-    if holds_ids(task.preprocessor, x):
+    if are_ids(task.preprocessor, x):
         return _encode_ids(task, mode, x, y, weights)
     columns = task.preprocessor.columns(x)
     if not columns.batched:
@@ -177,7 +177,7 @@ def _single(x: Any) -> ValueError:
 
 def _width_of(preprocessor: Any, x: Any) -> Any:
     """Return the function from the longest row of a batch to the width of the batch."""
-    return int if holds_ids(preprocessor, x) else preprocessor.padded_length
+    return int if are_ids(preprocessor, x) else preprocessor.padded_length
 
 
 def _as_tuple(x: Any, y: Any, sample_weight: Any) -> Batch:
@@ -213,7 +213,7 @@ def _read_dataset(
             element = datasets.undo_collation(element)
         x, y, sample_weight = read_element(element, columns)
         batch = preprocess_batch(task, mode, x, y, sample_weight)
-        if shape is None or holds_ids(task.preprocessor, x):
+        if shape is None or are_ids(task.preprocessor, x):
             return batch
         return pack_sequences(batch, shape)
 
@@ -235,7 +235,7 @@ def _map_tf_dataset(
         if mode == "prediction":
             y = sample_weight = None
         check_targets(task, x, y, mode)
-        has_ids = holds_ids(task.preprocessor, x)
+        has_ids = are_ids(task.preprocessor, x)
         shape = x["token_ids"].shape if has_ids else tf.nest.flatten(x)[0].shape
         if shape.rank == (len(task.input["token_ids"].shape) - 1 if has_ids else 0):
             raise _single(x)

@@ -252,7 +252,7 @@ def _rows_of(values: Any, rows: slice) -> Any:
     return values[rows] if is_sequence else np.asarray(values)[rows]
 
 
-def holds_ids(preprocessor: Any, x: Any) -> bool:
+def are_ids(preprocessor: Any, x: Any) -> bool:
     """Return whether `x` is preprocessed already."""
     return preprocessor is None or (isinstance(x, Mapping) and "token_ids" in x)
 

@@ -91,7 +91,7 @@ class AlbertClassifierPreprocessor(
             `(batch, length)`, or `(length,)` for one example; with labels and
             weights, `(x, y, sample_weight)`.
         """
-        if y is not None and reading.holds_text(y):
+        if y is not None and reading.are_texts(y):
             raise ValueError(
                 "The labels are texts. For pairs call `preprocessor((first, second))`; "
                 "for names of classes pass their numbers, or texts and names to the "

@@ -23,7 +23,7 @@ from keras_albert.data.labels import unchanged_on_error
 from keras_albert.data.tables import (
     Columns,
     RawData,
-    holds_ids,
+    are_ids,
     read_data,
     read_ids,
     split_validation,
@@ -314,7 +314,7 @@ class AlbertTask(AutomaticCompile, TaskPresets):
                 columns = self.default_columns.choose(*named)
                 data = read_data(x, y, sample_weight, columns, batch_size)
                 self.set_class_names(data.columns.class_names)
-                has_ids = holds_ids(self.preprocessor, data.x)
+                has_ids = are_ids(self.preprocessor, data.x)
                 is_raw = not (is_dataset(data.x) or has_ids)
                 if data.y is not None and is_raw:
                     # Before a split, so that names come from all of them, and errors

@@ -117,7 +117,7 @@ def check_graph_text(texts: Tensor, name: str = "texts") -> Tensor:
         return tf.identity(texts)
 
 
-def holds_text(x: Any) -> bool:
+def are_texts(x: Any) -> bool:
     """Return whether `x` contains texts rather than labels, by its first element."""
     while isinstance(x, list | tuple) and x:
         x = x[0]

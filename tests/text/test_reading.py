@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from keras_albert.text.reading import (
-    holds_text,
+    are_texts,
     is_graph_text,
     text_columns,
     to_text_rows,
@@ -105,15 +105,15 @@ def test_texts_are_told_from_labels():
         np.array([b"a"], "O"),
         [[["a"]]],
     ]
-    assert all(map(holds_text, texts))
+    assert all(map(are_texts, texts))
     labels = [1, [1], [], (), None, np.array([1, 2]), np.array([], "O")]
-    assert not any(map(holds_text, [*labels, np.array([1], "O")]))
+    assert not any(map(are_texts, [*labels, np.array([1], "O")]))
 
 
-def test_holds_text_of_tensors():
+def test_are_texts_of_tensors():
     tf = pytest.importorskip("tensorflow")
-    assert holds_text(tf.constant(["a"]))
-    assert not holds_text(tf.constant([1]))
+    assert are_texts(tf.constant(["a"]))
+    assert not are_texts(tf.constant([1]))
 
 
 def test_only_symbolic_tensors_are_graph_text():

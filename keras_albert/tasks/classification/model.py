@@ -14,7 +14,7 @@ from keras_albert.backbone import AlbertBackbone
 from keras_albert.data.batches import check_targets
 from keras_albert.data.datasets import is_dataset
 from keras_albert.data.labels import encode_class_weights, unchanged_on_error
-from keras_albert.data.tables import Columns, RawData, holds_ids, read_data
+from keras_albert.data.tables import Columns, RawData, are_ids, read_data
 from keras_albert.devices.model_state import exclusive
 from keras_albert.layers.heads import ExitHeads, HeadPooling
 from keras_albert.layers.run_layers import call_layer
@@ -350,7 +350,7 @@ class AlbertClassifier(NamedClasses, AlbertTask, keras_hub.models.TextClassifier
         """Read texts in memory, and encode their targets."""
         with unchanged_on_error(self):
             data = read_data(x, y, sample_weight, columns)
-            if is_dataset(data.x) or holds_ids(self.preprocessor, data.x):
+            if is_dataset(data.x) or are_ids(self.preprocessor, data.x):
                 raise ValueError(
                     "A linear head needs all texts in memory. Received: "
                     f"x={type(data.x).__name__}. Pass lists, or `method='finetune'`."

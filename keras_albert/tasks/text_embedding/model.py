@@ -13,7 +13,7 @@ from keras_albert.backbone import AlbertBackbone, run_encoder, select_inputs
 from keras_albert.data.batches import preprocess_batch
 from keras_albert.data.datasets import is_dataset
 from keras_albert.data.labels import encode_scores
-from keras_albert.data.tables import holds_ids, read_data, read_ids
+from keras_albert.data.tables import are_ids, read_data, read_ids
 from keras_albert.layers.attention import packing_inputs
 from keras_albert.layers.heads import MaskedPooling
 from keras_albert.layers.run_layers import call_layer
@@ -23,7 +23,7 @@ from keras_albert.tasks.task import AlbertTask
 from keras_albert.tasks.text_embedding import objectives
 from keras_albert.tasks.text_embedding.search import search
 from keras_albert.text.packing import TextWindows
-from keras_albert.text.reading import TextBatch, holds_text
+from keras_albert.text.reading import TextBatch, are_texts
 from keras_albert.types import FloatArray, Int64Array, Mode, Tensor, Texts
 from keras_albert.utils.arguments import check_positive, is_whole_number
 
@@ -423,7 +423,7 @@ class AlbertTextEmbedder(AlbertTask, keras_hub.models.TextEmbedder):
         x = read_data(x, columns=columns, batch_size=batch_size).x
         if is_dataset(x) or isinstance(x, TextWindows):
             return super().predict(x, batch_size, **kwargs)
-        if holds_ids(self.preprocessor, x):
+        if are_ids(self.preprocessor, x):
             return self._embed_ids(
                 self.read_ids(x), super().predict, batch_size=batch_size, **kwargs
             )
@@ -527,7 +527,7 @@ class AlbertTextEmbedder(AlbertTask, keras_hub.models.TextEmbedder):
         """
         prompts = self.require_preprocessor("search").prompts
         kinds = [kind if kind in prompts else None for kind in ("document", "query")]
-        if holds_text(corpus):
+        if are_texts(corpus):
             corpus = self.embed(list(corpus), batch_size, kinds[0])
         vectors = self.embed(queries, batch_size, kinds[1])
         found = search(corpus, np.atleast_2d(vectors), top_k)
