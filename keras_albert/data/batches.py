@@ -55,7 +55,7 @@ def make_batches(
             raise ValueError(
                 "A data set has its own targets and weights, as (x, y) or "
                 "(x, y, sample_weight). Leave out `y` and `sample_weight`, or pass "
-                "`list(x)` if it holds texts."
+                "`list(x)` if it is texts."
             )
         data = data._replace(x=datasets.check_dataset(x, steps))
         return _read_dataset(task, data, mode, shuffle, steps.argument, shape)

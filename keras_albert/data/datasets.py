@@ -83,7 +83,7 @@ def backend_dataset(batches: keras.utils.PyDataset, fixed_targets: bool = False)
 
     def epoch() -> Iterator[tuple[Any, ...]]:
         # Keras drops an iterator after its last batch, so that code after the loop
-        # might not run: an epoch is ended when the next one begins.
+        # might not run: an epoch is ended when the next one starts.
         if next(epochs):
             batches.on_epoch_end()
         batches.on_epoch_begin()

@@ -180,7 +180,7 @@ def _array_rows(inputs: Any, name: str) -> tuple[list[Any], bool]:
             return [inputs], False
     if not hasattr(inputs, "__array__"):
         raise TypeError(
-            f"`{name}` must hold texts: a str, a list or an array of str, a column or "
+            f"`{name}` must be texts: a str, a list or an array of str, a column or "
             f"a string tensor. Received: {type(inputs).__name__}. Pass `list(...)` of "
             "it, or the column of texts."
         )

@@ -80,7 +80,7 @@ def test_reads_pandas():
         ((["a", "b"], ["c", None]), "row 1 of second texts is None"),
         (([None], ["c"]), "row 0 of first texts is None"),
         ([("a", "b"), ("c", 4.5)], "row 1 of second texts is 4.5"),
-        (("a", None), "`second texts` must hold texts"),
+        (("a", None), "`second texts` must be texts"),
         (np.arange(3), r"row 0 of texts is 0 \(int\), not a text"),
     ],
 )
@@ -91,7 +91,7 @@ def test_invalid_input_names_the_row(given, message):
 
 @pytest.mark.parametrize("given", [None, 3, {"text": ["a"]}, {"a", "b"}, iter(["a"])])
 def test_other_types_raise(given):
-    with pytest.raises(TypeError, match=r"must hold texts.*Received: "):
+    with pytest.raises(TypeError, match=r"must be texts.*Received: "):
         text_columns(given)
 
 
