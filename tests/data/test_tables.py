@@ -171,9 +171,6 @@ def test_fit_on_named_columns_with_validation(make_classifier, columns):
 
 def test_default_names_are_text_and_label(model, columns):
     table = {"text": columns["film"], "label": columns["mood"]}
-    expected = model.evaluate(columns["film"], columns["mood"], verbose=0)
-    assert model.evaluate(table, verbose=0) == pytest.approx(expected)
-    assert model.evaluate(pd.DataFrame(table), verbose=0) == pytest.approx(expected)
     outputs = model.predict(columns["film"], verbose=0)
     for given in (table, pd.DataFrame(table), datasets.Dataset.from_dict(table)):
         np.testing.assert_array_equal(model.predict(given, verbose=0), outputs)
