@@ -87,7 +87,7 @@ def test_pandas_columns():
         ([["a"], "b"], ValueError, "Row 1 is a text, but row 0 is a list of words"),
         (["b", ["a"]], ValueError, "Row 1 is a list of words, but row 0 is a text"),
         ([["a"], ["b", None]], ValueError, "row 1 of the words of row 1 is None"),
-        ([["a", ["b"]]], ValueError, "row 1 of the words of row 0 is a list"),
+        ([["a", ["b"]]], ValueError, r"row 1 of the words of row 0 is \['b'\]"),
         (["a", None], ValueError, "row 1 of texts is None"),
         ((["a"], ["b"]), TypeError, "A tuple is the words of one text"),
         (None, TypeError, "NoneType"),
