@@ -18,7 +18,8 @@ from keras_albert.utils.arguments import check_positive
 
 def choice_columns(x: Any) -> tuple[tuple[list[Any], ...], bool]:
     """Read questions into columns; return also whether they were a batch."""
-    columns = split_columns(x)
+    is_empty = isinstance(x, list) and not x
+    columns = split_columns(([], []) if is_empty else x)
     if len(columns) not in (2, 3):
         kind = f"a tuple of {len(x)}" if isinstance(x, tuple) else type(x).__name__
         raise TypeError(

@@ -20,7 +20,8 @@ from keras_albert.utils.arguments import check_at_most, check_positive
 
 def question_contexts(x: Any) -> tuple[tuple[list[str], ...], bool]:
     """Read questions and contexts; return also whether they were a batch."""
-    columns, batched = text_columns(x)
+    is_empty = isinstance(x, list) and not x
+    columns, batched = text_columns(([], []) if is_empty else x)
     if len(columns) != 2:
         raise ValueError(
             "Each question needs its context. Received one text for each example. Pass "
