@@ -13,11 +13,10 @@ import numpy as np
 import numpy.typing as npt
 from keras import ops
 
-from keras_albert.data import model_input
 from keras_albert.data.batch_sharding import num_parts, share_dataset, take_rows
-from keras_albert.data.batches import LengthBatches
+from keras_albert.data.batches import LengthBatches, has_ragged_outputs, make_batches
 from keras_albert.data.datasets import Steps, call_and_reject_empty, num_steps
-from keras_albert.data.tables import RawData
+from keras_albert.data.tables import read_data
 from keras_albert.devices.model_state import restore_on_error
 from keras_albert.devices.processes import spans_processes
 from keras_albert.layers.attention import packing_inputs
@@ -221,10 +220,10 @@ def predict_all(
     check_options(type(task), "predict", kwargs)
     steps = kwargs.get("steps")
     may_pack = run_batch is None
-    batches = model_input.make_batches(
-        *(task, RawData(x), batch_size, "prediction"),
-        steps=Steps(steps),
-        may_pack=may_pack,
+    columns = task.default_columns._replace(label=None)
+    data = read_data(x, columns=columns, batch_size=batch_size)
+    batches = make_batches(
+        *(task, data, batch_size, "prediction"), steps=Steps(steps), may_pack=may_pack
     )
     is_planned = isinstance(batches, LengthBatches)
     if is_planned and steps is not None and steps < len(batches):
@@ -241,7 +240,7 @@ def predict_all(
 
     def compute() -> Any:
         is_alone = num_parts() == 1 or spans_processes()
-        is_own = run_batch or num_layers or model_input.has_ragged_outputs(task)
+        is_own = run_batch or num_layers or has_ragged_outputs(task)
         if is_own or is_alone:
             run = run_batch or partial(outputs_of, task, num_layers=num_layers)
             return predict_batches(task, batches, run, **kwargs)

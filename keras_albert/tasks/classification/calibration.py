@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from keras_albert.data.tables import Columns, read_table
+from keras_albert.data.tables import read_data
 from keras_albert.tasks.predict import softmax
 from keras_albert.utils.arguments import check_rates
 from keras_albert.utils.environment import check_packages
@@ -40,7 +40,7 @@ def calibrate(
             raise ValueError(msg)
     check_packages("Calibration", "scipy", "scipy")
     classifier.require_preprocessor("calibrate")
-    x, y, *_ = read_table(classifier, x, y, None, Columns(), None)
+    x, y, *_ = read_data(x, y, columns=classifier.default_columns)
     targets = np.asarray(classifier.encode_targets(y))
     if targets.ndim > 1:
         targets = targets.argmax(-1)

@@ -11,11 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from keras_albert.backbone import AlbertBackbone
+from keras_albert.data.batches import check_targets
 from keras_albert.data.datasets import is_dataset
-from keras_albert.data.labels import encode_class_weights
-from keras_albert.data.model_input import check_targets, unchanged_on_error
-from keras_albert.data.preprocessed_inputs import holds_ids
-from keras_albert.data.tables import Columns, RawData, read_table
+from keras_albert.data.labels import encode_class_weights, unchanged_on_error
+from keras_albert.data.tables import Columns, RawData, are_ids, read_data
 from keras_albert.devices.model_state import exclusive
 from keras_albert.layers.heads import ExitHeads, HeadPooling
 from keras_albert.layers.run_layers import call_layer
@@ -215,6 +214,7 @@ class AlbertClassifier(NamedClasses, keras_hub.models.TextClassifier):
         C: float | None = None,  # noqa: N803  (scikit-learn's name)
         cache: str | os.PathLike[str] | None = None,
         text: Any = None,
+        text_pair: Any = None,
         label: Any = None,
         class_weight: Any = None,
         sample_weight: Any = None,
@@ -246,6 +246,7 @@ class AlbertClassifier(NamedClasses, keras_hub.models.TextClassifier):
             cache: string or path. A file of vectors, which a linear head on the same
                 texts reads instead of running the encoder. Defaults to `None`.
             text: See `AlbertTask.fit`. Defaults to `None`.
+            text_pair: See `AlbertTask.fit`. Defaults to `None`.
             label: See `AlbertTask.fit`. Defaults to `None`.
             class_weight: See `AlbertTask.fit`. Defaults to `None`.
             sample_weight: See `AlbertTask.fit`. Defaults to `None`.
@@ -286,6 +287,7 @@ class AlbertClassifier(NamedClasses, keras_hub.models.TextClassifier):
             return super().fit(
                 *(x, y, batch_size, 1 if epochs is None else epochs),
                 text=text,
+                text_pair=text_pair,
                 label=label,
                 class_weight=class_weight,
                 sample_weight=sample_weight,
@@ -295,7 +297,8 @@ class AlbertClassifier(NamedClasses, keras_hub.models.TextClassifier):
         arguments.check_unused(f"{method=}", **given)
         if C is not None:
             arguments.check_finite_and_positive(C=C)
-        data = self._read_all(x, y, sample_weight, Columns(text, label))
+        columns = self.default_columns.choose(text, text_pair, label)
+        data = self._read_all(x, y, sample_weight, columns)
         with exclusive(self):
             if class_weight is not None:
                 class_weight = self._read_class_weight(class_weight, data.sample_weight)
@@ -331,8 +334,8 @@ class AlbertClassifier(NamedClasses, keras_hub.models.TextClassifier):
     ) -> RawData:
         """Read texts in memory, and encode their targets."""
         with unchanged_on_error(self):
-            data = read_table(self, x, y, sample_weight, columns, None)
-            if is_dataset(data.x) or holds_ids(self, data.x):
+            data = read_data(x, y, sample_weight, columns)
+            if is_dataset(data.x) or are_ids(self.preprocessor, data.x):
                 raise ValueError(
                     "A linear head needs all texts in memory. Received: "
                     f"x={type(data.x).__name__}. Pass lists, or `method='finetune'`."

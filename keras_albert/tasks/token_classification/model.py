@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from keras_albert.backbone import AlbertBackbone, run_encoder
+from keras_albert.data.tables import Columns
 from keras_albert.layers.run_layers import call_layer
 from keras_albert.preprocessors.token_classification import (
     AlbertTokenClassifierPreprocessor,
@@ -73,7 +74,7 @@ class AlbertTokenClassifier(heads.NamedClasses, keras_hub.models.Task):
     """
 
     preprocessor_cls = AlbertTokenClassifierPreprocessor
-    default_columns = ("tokens", "ner_tags")
+    default_columns = Columns(("tokens",), "ner_tags")
     uses_pooler = False
     metrics_need_weights = True
     set_by_targets = ("labels", "scheme")
