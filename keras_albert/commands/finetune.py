@@ -216,7 +216,7 @@ class _Finetuning:
             keeps_task = _has_task(source, cls, head)
             if keeps_task:
                 self.console.print(f"continuing with the head of {arguments.preset}")
-            if keeps_task or cls.shared_head_layers:
+            if keeps_task or cls.traits.shared_head_layers:
                 # The pretrained head was trained for the same task.
                 return cls.from_preset(source, preprocessor=preprocessor, dtype=dtype)
             backbone = AlbertBackbone.from_preset(source, dtype=dtype)

@@ -88,7 +88,9 @@ def _own_batch_size(task: "AlbertTask", batch_size: int, rows: int) -> int:
     processes.check_same(
         {
             "batches in its part of the data": steps,
-            "classes in its targets": [getattr(task, x) for x in task.set_by_targets],
+            "classes in its targets": [
+                getattr(task, x) for x in task.traits.set_by_targets
+            ],
         },
         "Divide the data evenly, and pass the classes to the task, `labels=[...]`.",
     )
@@ -113,7 +115,7 @@ def has_ragged_outputs(model: keras.Model) -> bool:
 def check_targets(task: "AlbertTask", x: Any, y: Any, mode: Mode) -> None:
     """Raise if targets are missing that a mode needs."""
     makes_targets = task.is_self_supervised and (
-        task.ids_have_targets or not are_ids(task.preprocessor, x)
+        task.traits.ids_have_targets or not are_ids(task.preprocessor, x)
     )
     if y is None and mode != "prediction" and not makes_targets:
         raise ValueError(
@@ -150,7 +152,7 @@ def _encode(task: "AlbertTask", mode: Mode, data: RawData) -> Any:
         y = task.encode_targets(y)
     if weights is not None:
         weights = task.read_weights(weights)
-    return task.encode(mode, columns, y, weights)[0]
+    return task.encode_texts(mode, columns, y, weights)[0]
 
 
 def _encode_ids(task: "AlbertTask", mode: Mode, x: Any, y: Any, weights: Any) -> Any:
@@ -200,7 +202,7 @@ def _read_dataset(
     if datasets.is_tf_dataset(dataset):
         dataset = datasets.without_autotune(dataset)
         is_graph = task.preprocessor is None or task.preprocessor.runs_in_graph
-        if is_graph and task.encodes_in_graph and shape is None:
+        if is_graph and task.traits.encodes_in_graph and shape is None:
             return _map_tf_dataset(task, dataset, mode, columns)
         dataset = datasets.numpy_batches(dataset)
     collates = datasets.is_collated(dataset)

@@ -41,15 +41,15 @@ def softmax(logits: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 def mask_outputs(task: "AlbertTask", inputs: Any, outputs: Any) -> Any:
     """Overwrite outputs of padding, which depend on the width of the batch."""
-    if task.output_mask is None:
+    if task.traits.output_mask is None:
         return outputs
-    mask = np.asarray(inputs[task.output_mask]) > 0
+    mask = np.asarray(inputs[task.traits.output_mask]) > 0
 
     def mask_padding(symbolic: Any, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
         if symbolic.shape[1] is not None:
             return array
         kept = mask.reshape(mask.shape + (1,) * (array.ndim - mask.ndim))
-        return np.where(kept, array, array.dtype.type(task.output_padding))
+        return np.where(kept, array, array.dtype.type(task.traits.output_padding))
 
     return map_outputs(mask_padding, task.output, outputs)
 
@@ -220,7 +220,7 @@ def predict_all(
     check_options(type(task), "predict", kwargs)
     steps = kwargs.get("steps")
     may_pack = run_batch is None
-    columns = task.default_columns._replace(label=None)
+    columns = task.traits.columns._replace(label=None)
     data = read_data(x, columns=columns, batch_size=batch_size)
     batches = make_batches(
         *(task, data, batch_size, "prediction"), steps=Steps(steps), may_pack=may_pack
@@ -345,7 +345,7 @@ def predict_batches(
                 np.pad(
                     array,
                     [(0, 0), *((0, n) for n in shape - array.shape[1:])],
-                    constant_values=task.output_padding,
+                    constant_values=task.traits.output_padding,
                 )
                 for array in arrays
             ]

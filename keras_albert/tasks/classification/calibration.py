@@ -40,7 +40,7 @@ def calibrate(
             raise ValueError(msg)
     check_packages("Calibration", "scipy", "scipy")
     classifier.require_preprocessor("calibrate")
-    x, y, *_ = read_data(x, y, columns=classifier.default_columns)
+    x, y, *_ = read_data(x, y, columns=classifier.traits.columns)
     targets = np.asarray(classifier.encode_targets(y))
     if targets.ndim > 1:
         targets = targets.argmax(-1)
