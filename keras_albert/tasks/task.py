@@ -10,8 +10,7 @@ import keras
 import numpy.typing as npt
 
 from keras_albert.backbone import select_inputs
-from keras_albert.data import batch_sharding
-from keras_albert.data.batches import as_dataset, make_batches, preprocess_batch
+from keras_albert.data.batches import make_batches, preprocess_batch
 from keras_albert.data.datasets import (
     Steps,
     call_and_reject_empty,
@@ -29,7 +28,8 @@ from keras_albert.data.tables import (
     split_validation,
     unpack,
 )
-from keras_albert.devices import model_state
+from keras_albert.devices import batch_sharding, model_state
+from keras_albert.devices.batch_sharding import as_dataset
 from keras_albert.devices.processes import connect_processes, train_in_processes
 from keras_albert.devices.strategy import refuse_sharded
 from keras_albert.layers.attention import packed_rows

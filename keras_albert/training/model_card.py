@@ -6,12 +6,9 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from keras_albert.presets.handles import BUILTIN_PRESETS
-
-if TYPE_CHECKING:
-    from keras_albert.tasks.task import AlbertTask
 
 # The ids of https://hf.co/metrics; the root of a mean has none there.
 _METRICS = {
@@ -134,6 +131,7 @@ def usage(name: str, use: str = "", arguments: str = "", purpose: str = "") -> s
 
 ```python
 from keras_albert import {name}
+from keras_albert.types import Task
 
 {lines}
 ```
@@ -149,7 +147,7 @@ def needs_base(base: str) -> str:
     )
 
 
-def describe_size(task: "AlbertTask") -> str:
+def describe_size(task: Task) -> str:
     """Return the sentence on the size of a model."""
     backbone = task.backbone
     weights = [w for w in task.weights if not w.name.startswith("lora_")]
