@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from keras_albert.presets.handles import BUILTIN_PRESETS
+from keras_albert.types import Task
 
 # The ids of https://hf.co/metrics; the root of a mean has none there.
 _METRICS = {
@@ -131,7 +132,6 @@ def usage(name: str, use: str = "", arguments: str = "", purpose: str = "") -> s
 
 ```python
 from keras_albert import {name}
-from keras_albert.types import Task
 
 {lines}
 ```
