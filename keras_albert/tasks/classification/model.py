@@ -15,7 +15,7 @@ from keras_albert.data.batches import check_targets
 from keras_albert.data.datasets import is_dataset
 from keras_albert.data.labels import encode_class_weights, unchanged_on_error
 from keras_albert.data.tables import Columns, RawData, are_ids, read_data
-from keras_albert.devices.model_state import exclusive
+from keras_albert.devices.processes import exclusive
 from keras_albert.layers.heads import ExitHeads, HeadPooling
 from keras_albert.layers.run_layers import call_layer
 from keras_albert.preprocessors.classification import AlbertClassifierPreprocessor
