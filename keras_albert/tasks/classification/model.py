@@ -22,13 +22,13 @@ from keras_albert.preprocessors.classification import AlbertClassifierPreprocess
 from keras_albert.tasks.classification import early_exit, linear
 from keras_albert.tasks.classification.calibration import calibrate, label_sets
 from keras_albert.tasks.classification.explain import Explanation, explain
-from keras_albert.tasks.classification.targets import target_kind
 from keras_albert.tasks.heads import (
     NamedClasses,
     count_classes,
     output_dense,
     output_dropout,
 )
+from keras_albert.tasks.losses_and_metrics import target_kind
 from keras_albert.tasks.predict import predict_windows, softmax
 from keras_albert.types import Activation, FloatArray, Int64Array, Texts
 from keras_albert.utils import arguments
