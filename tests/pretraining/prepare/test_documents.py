@@ -104,7 +104,7 @@ def test_broken_lines_are_counted_and_skipped(tmp_path):
 # As datatrove's `JsonlWriter` and Dolma write them.
 @pytest.mark.parametrize("name", ["00000.jsonl.gz", "web-0000.json.gz"])
 def test_cleaned_documents_of_other_programs(tmp_path, name):
-    rows = [{"text": f"one\ntwo {n}", "id": "0/1"} for n in range(3)]
+    rows = [{"text": f"one\ntwo {n}", "id": n, "source": "web"} for n in range(3)]
     with gzip.open(tmp_path / name, "wt", encoding="utf-8") as file:
         file.writelines(json.dumps(row) + "\n" for row in rows)
     assert lines_of(tmp_path / name) == [["one", f"two {n}"] for n in range(3)]
