@@ -12,10 +12,10 @@ import numpy as np
 from keras_albert.backbone import AlbertBackbone
 from keras_albert.presets.checkpoint import Checkpoint
 from keras_albert.presets.preset_mixin import PresetMixin
-from keras_albert.text.reading import check_graph_text, is_in_graph, to_text_rows
+from keras_albert.text.packing import TokenRows, to_id_rows
+from keras_albert.text.reading import is_in_graph, to_text_rows
 from keras_albert.text.tokenizer import vocabularies
 from keras_albert.text.tokenizer.text_rules import TextRules
-from keras_albert.text.tokenizer.token_rows import TokenRows, to_id_rows
 from keras_albert.text.tokenizer.word_piece import ROLES, WordPieceRules
 from keras_albert.utils.arguments import (
     MAX_TOKENS,
@@ -339,8 +339,8 @@ class AlbertTokenizer(PresetMixin, keras_hub.tokenizers.Tokenizer):
             'A Café'
         """
         if is_in_graph():
-            texts = check_graph_text(inputs)
             graph, tokenizer = self._graph()
+            texts = graph.check_utf8(inputs)
             return graph.graph_tokens_with_offsets(tokenizer, texts)
         rows, batched = (inputs, True) if checked else to_text_rows(inputs)
         found = self.vocabulary.encode_with_offsets(rows)
@@ -489,6 +489,6 @@ class AlbertTokenizer(PresetMixin, keras_hub.tokenizers.Tokenizer):
             *("A tokenizer in a TensorFlow graph", "keras-albert[tensorflow]"),
             *("tensorflow", "tensorflow_text"),
         )
-        from keras_albert.text.tokenizer import graph_tokenizers  # noqa: PLC0415
+        from keras_albert.preprocessors import in_graph  # noqa: PLC0415
 
-        return graph_tokenizers, self.vocabulary.graph_tokenizer(self.compute_dtype)
+        return in_graph, in_graph.graph_tokenizer(self.vocabulary, self.compute_dtype)

@@ -17,13 +17,13 @@ import numpy as np
 import numpy.typing as npt
 import tokenizers
 
-from keras_albert.text.tokenizer import sentencepiece_file as sentencepiece_messages
 from keras_albert.text.tokenizer.read_word_piece import (
     read_word_piece_bytes,
     read_word_piece_file,
 )
 from keras_albert.text.tokenizer.sentencepiece_file import (
     SPECIAL_TOKENS,
+    SentencePiece,
     check_vocabulary,
     parse_vocabulary,
     piece_probabilities,
@@ -59,8 +59,6 @@ _FEW_CHARACTERS = 4096
 # SentencePiece's symbol for a space.
 SPACE = "\u2581"
 
-_TYPES = sentencepiece_messages.SentencePiece
-
 # Pieces that stand in a text without a space before them.
 _CLOSING = (".", "?", "!", ",")
 
@@ -90,10 +88,15 @@ class Vocabulary(abc.ABC):
         """The id of each piece."""
         return {piece: index for index, piece in enumerate(self.pieces)}
 
+    @functools.cached_property
+    def special_ids(self) -> dict[str, int]:
+        """The ids of the special tokens, by the names of `special_tokens`."""
+        return {role: self.ids[token] for role, token in self.special_tokens.items()}
+
     @property
     def unknown_id(self) -> int:
         """The id of unknown text."""
-        return self.ids[self.special_tokens["unk_token"]]
+        return self.special_ids["unk_token"]
 
     @property
     @abc.abstractmethod
@@ -145,13 +148,6 @@ class Vocabulary(abc.ABC):
     def decode(self, rows: list[list[int]]) -> list[str]:
         """Return the texts of rows of ids; WordPiece joins words by spaces."""
 
-    def graph_tokenizer(self, out_type: Any = "int32") -> Any:
-        """Create the tokenizer of a TensorFlow graph."""
-        from keras_albert.text.tokenizer import graph_tokenizers  # noqa: PLC0415
-
-        kinds = graph_tokenizers.GraphTokenizer, graph_tokenizers.GraphWordPiece
-        return kinds[is_word_piece(self.proto)](self.proto, out_type)
-
 
 class SentencePieceVocabulary(Vocabulary):
     """A SentencePiece model with ALBERT's special tokens."""
@@ -172,7 +168,7 @@ class SentencePieceVocabulary(Vocabulary):
     def text_ids(self) -> IntArray:
         # Neither control nor byte pieces.
         types = [piece.type for piece in parse_vocabulary(self.proto).pieces]
-        is_text = np.isin(types, (_TYPES.NORMAL, _TYPES.USER_DEFINED))
+        is_text = np.isin(types, (SentencePiece.NORMAL, SentencePiece.USER_DEFINED))
         is_text[: len(SPECIAL_TOKENS)] = False
         return np.flatnonzero(is_text).astype(np.int32)
 
