@@ -18,13 +18,13 @@ from keras_albert.data.batches import (
 )
 from keras_albert.data.preprocessed_inputs import IdRows, holds_ids
 from keras_albert.text import packing
-from keras_albert.text.batching import PackedShape
 from keras_albert.text.reading import TextBatch, text_columns
+from keras_albert.text.sequence_packing import PackedShape
 from keras_albert.types import Batch, Mode
 from keras_albert.utils.arguments import check_positive
 
 if TYPE_CHECKING:
-    from keras_albert.tasks.base.task import AlbertTask
+    from keras_albert.tasks.task import AlbertTask
 
 _BATCH_SIZE = 32
 _SINGLE = (

@@ -515,6 +515,12 @@ class ExitHeads(AlbertLayer):
 
     def call(self, inputs: Tensor, exit: Any = None) -> Tensor:  # noqa: A002
         """Run the head `exit`, or the first heads on `(batch, layers, width)`."""
+        if isinstance(exit, int) and exit >= self.num_exits:
+            # Backends would run another head.
+            raise ValueError(
+                f"The model has heads after {self.num_exits} layers. Received: "
+                f"num_layers={exit + 1}. Run fewer, or train a deeper model."
+            )
         if exit is None:
             layers = inputs.shape[1]
             kernel, bias = self.kernel[:layers], self.bias[:layers]

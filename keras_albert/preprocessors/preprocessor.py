@@ -182,7 +182,8 @@ class AlbertPreprocessor(PresetMixin):
 
     def columns(self, x: Any) -> reading.TextBatch:
         """Read raw input into columns with one entry per example."""
-        return x if isinstance(x, reading.TextBatch) else reading.TextBatch(*self.read_input(x))
+        is_read = isinstance(x, reading.TextBatch)
+        return x if is_read else reading.TextBatch(*self.read_input(x))
 
     def tokenize_columns(self, columns: Iterable[list[str]]) -> tuple[TokenRows, ...]:
         """Tokenize columns that were read."""
@@ -206,7 +207,7 @@ class AlbertPreprocessor(PresetMixin):
         self, x: Any, y: Any = None, sample_weight: Any = None, **kwargs: Any
     ) -> Any:
         """Preprocess raw input."""
-        if not self.runs_in_graph and (reading.is_graph_text(x) or reading.is_graph_text(y)):
+        if not self.runs_in_graph and any(map(reading.is_graph_text, (x, y))):
             raise TypeError(
                 f"{type(self).__name__} runs in Python, not inside a TensorFlow graph "
                 f"such as `tf.data.Dataset.map`'s. Received: {x}. Pass the data "

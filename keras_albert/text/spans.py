@@ -72,8 +72,8 @@ def _read_row(answer: Any, row: int) -> Answers:
         except (TypeError, ValueError):
             pairs = None
     elif isinstance(answer, tuple | list) and len(answer) == 2:
-        if not isinstance(answer[0], tuple | list):
-            pairs = (tuple(answer),)
+        is_pair = not isinstance(answer[0], tuple | list)
+        pairs = (tuple(answer),) if is_pair else answer
     if not isinstance(pairs, tuple | list) or not all(
         isinstance(pair, tuple) and len(pair) == 2 for pair in pairs
     ):
@@ -240,9 +240,7 @@ class SpanWindows:
                 ),
             )
         )
-        self._texts = EncodedTexts(
-            (cut, tokens), special, max_length, "waterfall"
-        )
+        self._texts = EncodedTexts((cut, tokens), special, max_length, "waterfall")
         self.lengths = self._texts.lengths
         self.targets = None if spans is None else self._window_targets(spans)
         self._weights = None if sample_weight is None else sample_weight[self.questions]
@@ -296,6 +294,7 @@ def head_targets(y: Mapping[str, Any], num_starts: int | None) -> dict[str, Any]
 
 
 def refuse_blank(lengths: Int64Array, what: str, rows: Int64Array) -> None:
+    """Raise if one of the questions or contexts has no tokens."""
     blank = lengths == 0
     if blank.any():
         raise ValueError(

@@ -6,12 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from keras_albert.text.packing import (
-    EncodedTexts,
-    SpecialIds,
-    TokenRows,
-    ragged_range,
-)
+from keras_albert.text.packing import EncodedTexts, SpecialIds, TokenRows, ragged_range
 from keras_albert.types import Batch, FloatArray, Int64Array
 
 

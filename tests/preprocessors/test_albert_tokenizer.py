@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 
 from keras_albert.preprocessors.albert_tokenizer import AlbertTokenizer
-from keras_albert.text.tokenizer.token_rows import TokenRows
+from keras_albert.text.packing import TokenRows
 from tests.property.strange_texts import HARD_TEXTS
 
 

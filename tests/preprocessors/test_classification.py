@@ -3,9 +3,10 @@
 import keras
 import numpy as np
 import pytest
+from keras_albert.text.batching import bucket_length
 
 from keras_albert import AlbertClassifierPreprocessor, AlbertTokenizer
-from keras_albert.text.batching import bucket_length, default_length_buckets
+from keras_albert.preprocessors.preprocessor import default_length_buckets
 
 NAMES = ("padding_mask", "segment_ids", "token_ids")
 CLS, SEP = 2, 3

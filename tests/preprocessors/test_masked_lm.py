@@ -13,7 +13,7 @@ from keras_albert import (
     AlbertPretrainerPreprocessor,
     AlbertTokenizer,
 )
-from keras_albert.preprocessors.masked_lm import tokenize_masks
+from keras_albert.text.masking import tokenize_masks
 
 TEXTS = [
     "the river runs through the town",

@@ -6,14 +6,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keras_albert import AlbertMultipleChoicePreprocessor, AlbertTokenizer
-from keras_albert.preprocessors.multiple_choice import (
+from keras_albert.text.choices import (
     ChoiceRows,
     check_answers,
     choice_columns,
     encode_answers,
 )
-from keras_albert.text.packing import SpecialIds
-from keras_albert.text.tokenizer.token_rows import TokenRows
+from keras_albert.text.packing import SpecialIds, TokenRows
 
 CLS, SEP, PAD = 2, 3, 0
 ids = st.lists(st.integers(5, 99), max_size=12)

@@ -6,11 +6,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from keras_albert import AlbertQuestionAnswererPreprocessor
-from keras_albert.preprocessors.question_answering import (
-    ContextTokens,
-    answer_spans,
-    read_answers,
-)
+from keras_albert.text.spans import ContextTokens, answer_spans, read_answers
 
 CLS, SEP = 2, 3
 CONTEXT = "In 2011, the old café on the corner opened again, and it was full by noon."

@@ -6,15 +6,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keras_albert import AlbertTokenClassifierPreprocessor, AlbertTokenizer
-from keras_albert.preprocessors.token_classification import (
+from keras_albert.preprocessors.token_classification import word_tags
+from keras_albert.text import TextRules, train_vocabulary
+from keras_albert.text.tags import (
+    Span,
     SpanTags,
     join_words,
+    spans_to_tags,
     split_words,
+    tags_to_spans,
     word_columns,
-    word_tags,
 )
-from keras_albert.text import TextRules, train_vocabulary
-from keras_albert.text.tag_schemes import Span, spans_to_tags, tags_to_spans
 from tests.word_pieces import word_proto
 
 WORD_CHARACTERS = "aZ9_ \t\n.,'-é\u0301\u200b\u200d\ufe0f👩🏽🇬🇧日本สวั½´\u00ad"  # noqa: RUF001

@@ -7,14 +7,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from keras_albert.text.batching import bucket_length
 
+from keras_albert.preprocessors.preprocessor import default_length_buckets
 from keras_albert.text import batching as length_buckets
-from keras_albert.text.batching import (
-    bucket_length,
-    default_length_buckets,
-    plan_batches,
-    plan_packed_batches,
-)
+from keras_albert.text.packing import plan_batches
+from keras_albert.text.sequence_packing import plan_packed_batches
 
 lengths_of_texts = st.lists(st.integers(1, 600), max_size=300).map(np.array)
 

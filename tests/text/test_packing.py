@@ -5,13 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keras_albert.text.packing import (
-    EncodedTexts,
-    OverlappingWindows,
-    SpecialIds,
-    TextWindows,
-)
-from keras_albert.text.tokenizer.token_rows import TokenRows
+from keras_albert.text.packing import EncodedTexts, SpecialIds, TokenRows
+from keras_albert.text.windows import OverlappingWindows, TextWindows
 
 CLS, SEP, PAD = 2, 3, 0
 SPECIAL = SpecialIds(cls=CLS, sep=SEP, pad=PAD)

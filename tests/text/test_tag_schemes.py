@@ -3,11 +3,11 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from keras_albert.text.tag_schemes import check_scheme
 
-from keras_albert.text.tag_schemes import (
+from keras_albert.text.tags import (
     SCHEMES,
     Span,
-    check_scheme,
     check_tags,
     convert_tags,
     detect_scheme,

@@ -8,13 +8,13 @@ import tensorflow as tf
 
 from keras_albert.data.preprocessed_inputs import ID_NAMES
 from keras_albert.exports.tasks import WINDOWS_AT_ONCE
-from keras_albert.tasks.base.task import AlbertTask
-from keras_albert.text.packing import (
-    OverlappingWindows,
+from keras_albert.preprocessors.in_graph import (
+    graph_tokenizer,
     join_in_graph,
     pack_in_graph,
-    window_stride,
 )
+from keras_albert.tasks.task import AlbertTask
+from keras_albert.text.windows import OverlappingWindows, window_stride
 
 # A server pads strings with "", and numbers with zero.
 _NOTHING = {tf.string: "", tf.int32: 0, tf.float32: 0.0}
@@ -31,7 +31,7 @@ class TaskGraph:
         self.top_k = top_k
         self.preprocessor = task.preprocessor
         self.special = task.preprocessor.special_ids
-        self.tokenizer = task.preprocessor.tokenizer.vocabulary.graph_tokenizer()
+        self.tokenizer = graph_tokenizer(self.preprocessor.tokenizer.vocabulary)
         # Everything to save with the functions. Saving the Keras model itself would
         # write each weight twice.
         self.module = tf.Module()

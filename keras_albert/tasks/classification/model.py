@@ -18,33 +18,26 @@ from keras_albert.data.tables import Columns, RawData, read_table
 from keras_albert.devices.model_state import exclusive
 from keras_albert.layers.heads import ExitHeads
 from keras_albert.layers.run_layers import call_layer
-from keras_albert.preprocessors.classification import AlbertClassifierPreprocessor
-from keras_albert.tasks.base.heads import (
+from keras_albert.preprocessors.preprocessor import AlbertClassifierPreprocessor
+from keras_albert.tasks.classification import early_exit, linear
+from keras_albert.tasks.classification.calibration import calibrate, label_sets
+from keras_albert.tasks.classification.explain import Explanation, explain
+from keras_albert.tasks.classification.targets import target_kind
+from keras_albert.tasks.heads import (
     NamedClasses,
     count_classes,
     output_dense,
     output_dropout,
 )
-from keras_albert.tasks.base.outputs import DocumentOutputs, softmax
-from keras_albert.tasks.base.task import AlbertTask
-from keras_albert.tasks.classification import early_exit, linear
-from keras_albert.tasks.classification.calibration import calibrate, label_sets
-from keras_albert.tasks.classification.explain import Explanation, explain
-from keras_albert.tasks.classification.targets import target_kind
+from keras_albert.tasks.predict import DocumentOutputs, softmax
+from keras_albert.tasks.task import AlbertTask
 from keras_albert.types import Activation, FloatArray, Int64Array, Texts
 from keras_albert.utils import arguments
-
-# Options of `predict` for the number of layers.
-_DEPTH = ("patience", "threshold", "tolerance", "num_layers")
 
 
 @keras.saving.register_keras_serializable(package="keras_albert")
 class AlbertClassifier(
-    early_exit.EarlyExits,
-    NamedClasses,
-    DocumentOutputs,
-    AlbertTask,
-    keras_hub.models.TextClassifier,
+    NamedClasses, DocumentOutputs, AlbertTask, keras_hub.models.TextClassifier
 ):
     """Assign classes or a score to texts, or to pairs of texts.
 
@@ -381,14 +374,109 @@ class AlbertClassifier(
         self.history = history
         return history
 
+    def call(self, inputs: Any, training: bool | None = None, mask: Any = None) -> Any:
+        """Run the model; in training with exits, return the outputs of all heads."""
+        if not (self.exits and training):
+            return super().call(inputs, training=training, mask=mask)
+        pooled = self.backbone.pooled_by_layer(inputs, training=True)
+        return self.output_dense(self.output_dropout(pooled, training=True))
+
+    def compute_output_spec(
+        self, inputs: Any, training: bool | None = None, mask: Any = None
+    ) -> keras.KerasTensor:
+        """Return symbolic outputs; in training with exits, of all heads."""
+        spec = super().compute_output_spec(inputs, training=training, mask=mask)
+        if not (self.exits and training):
+            return spec
+        batch, units = spec.shape
+        return keras.KerasTensor((batch, self.backbone.num_layers, units), spec.dtype)
+
+    def compute_loss(
+        self,
+        x: Any = None,
+        y: Any = None,
+        y_pred: Any = None,
+        sample_weight: Any = None,
+        training: bool = True,
+    ) -> Any:
+        """Return the loss; with exits the mean of the heads', weighted by depth."""
+        rows = early_exit.join_exits(self.loss, y, y_pred, sample_weight)
+        return super().compute_loss(x, *rows, training)
+
+    def compute_metrics(
+        self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None
+    ) -> Any:
+        """Update the metrics, by the last head."""
+        y_pred = y_pred[:, -1] if len(y_pred.shape) == 3 else y_pred
+        return super().compute_metrics(x, y, y_pred, sample_weight)
+
+    def predict(
+        self,
+        x: Any,
+        batch_size: int | None = None,
+        *,
+        patience: int | None = None,
+        threshold: float | None = None,
+        num_layers: int | None = None,
+        return_depths: bool = False,
+        **kwargs: Any,
+    ) -> Any:
+        """Compute the model's outputs, in the order of the inputs.
+
+        With `exits`, texts may exit early by one of `patience` and `threshold`: no
+        further layers run for them.
+
+        Args:
+            x: See `fit`.
+            batch_size: int. Defaults to `None`, which means 32.
+            patience: int. A text exits after this many heads in a row that agree with
+                the head before them. Defaults to `None`.
+            threshold: float. A text exits after the first head where the probability
+                of its answer (of its least certain label) is at least this. For a
+                regression, which needs both: the difference up to which two scores
+                agree. Defaults to `None`.
+            num_layers: int. How many layers to run. Defaults to `None`, the model's.
+            return_depths: bool. Whether to return also the number of layers that each
+                text ran through. Defaults to `False`.
+            **kwargs: See `AlbertTask.predict`.
+
+        Returns:
+            float32 array `(examples, num_classes)`; with `return_depths` a tuple of it
+            and an integer array `(examples,)`.
+
+        Raises:
+            TypeError: See `fit`.
+            ValueError: See `AlbertTask.predict`; or if the model has no exits.
+
+        Example:
+            >>> from keras_albert import AlbertClassifier
+            >>> classifier = AlbertClassifier.from_preset(
+            ...     "albert_tiny_en_uncased", num_classes=2, exits=True)
+            >>> outputs, depths = classifier.predict(
+            ...     ["a fine film"], patience=1, return_depths=True, verbose=0)
+            >>> outputs.shape, depths.shape
+            ((1, 2), (1,))
+        """
+        early_exit.check_rule(self, patience, threshold, num_layers)
+        if patience is None and threshold is None:
+            outputs = super().predict(x, batch_size, num_layers=num_layers, **kwargs)
+            depths = np.full(len(outputs), num_layers or self.backbone.num_layers)
+        else:
+            outputs, depths = early_exit.predict_with_exits(
+                self, x, batch_size, patience, threshold, **kwargs
+            )
+        return (outputs, depths) if return_depths else outputs
+
     def classify(
         self,
         texts: Texts,
         top_k: int | None = None,
         batch_size: int | None = None,
         *,
+        patience: int | None = None,
+        threshold: float | None = None,
+        num_layers: int | None = None,
         return_depths: bool = False,
-        **depth: Any,
     ) -> Any:
         """Classify texts and return labels and scores.
 
@@ -398,9 +486,11 @@ class AlbertClassifier(
             top_k: int. The number of classes to return per text. Defaults to `None`:
                 one, or all if a text may have several.
             batch_size: int. Defaults to `None`, which means 32.
+            patience: int. See `predict`. Defaults to `None`.
+            threshold: float. See `predict`. Defaults to `None`.
+            num_layers: int. See `predict`. Defaults to `None`.
             return_depths: bool. Whether the dicts also contain `depth`, the number
                 of layers that the text ran through. Defaults to `False`.
-            **depth: `patience`, `threshold`, `tolerance` or `num_layers` of `predict`.
 
         Returns:
             For one text a dict of `label` and `score`, a probability (for a regression
@@ -420,13 +510,18 @@ class AlbertClassifier(
             >>> sentiment.classify("a fine film", top_k=2)[1]["label"]
             'negative'
         """
-        arguments.check_options(type(self), "classify", depth, _DEPTH)
         self.require_preprocessor("classify")
         top_k = count_answers(self, top_k)
         examples, batched = self.encode("prediction", texts)
         self.untrained_head_warning.warn(self, "classify")
         outputs, depths = self.predict(
-            examples, batch_size, verbose=0, return_depths=True, **depth
+            examples,
+            batch_size,
+            patience=patience,
+            threshold=threshold,
+            num_layers=num_layers,
+            return_depths=True,
+            verbose=0,
         )
         shown = depths if return_depths else None
         answers = describe_outputs(self, outputs, top_k, shown)

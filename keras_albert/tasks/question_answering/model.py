@@ -16,12 +16,12 @@ from keras_albert.preprocessors.question_answering import (
     MAX_STARTS,
     AlbertQuestionAnswererPreprocessor,
 )
-from keras_albert.tasks.base.heads import output_dense
-from keras_albert.tasks.base.task import AlbertTask
+from keras_albert.tasks.heads import output_dense
 from keras_albert.tasks.question_answering.answers import (
     best_null_threshold,
     question_scores,
 )
+from keras_albert.tasks.task import AlbertTask
 from keras_albert.text.packing import check_counts
 from keras_albert.text.reading import TextBatch
 from keras_albert.text.spans import (

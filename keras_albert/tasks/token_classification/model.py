@@ -14,9 +14,9 @@ from keras_albert.layers.run_layers import call_layer
 from keras_albert.preprocessors.token_classification import (
     AlbertTokenClassifierPreprocessor,
 )
-from keras_albert.tasks.base import heads
-from keras_albert.tasks.base.outputs import softmax
-from keras_albert.tasks.base.task import AlbertTask
+from keras_albert.tasks import heads
+from keras_albert.tasks.predict import softmax
+from keras_albert.tasks.task import AlbertTask
 from keras_albert.tasks.token_classification import read_targets
 from keras_albert.text.tags import (
     SCHEMES,

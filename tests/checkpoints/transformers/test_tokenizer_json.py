@@ -17,8 +17,8 @@ from keras_albert.checkpoints.tokenizer_json import (
     vocabulary_from_tokenizer_json,
     write_tokenizer_files,
 )
-from keras_albert.preprocessors.masked_lm import tokenize_masks
 from keras_albert.presets.checkpoint import Files
+from keras_albert.text.masking import tokenize_masks
 from keras_albert.text.tokenizer import sentencepiece_file as sentencepiece_messages
 from keras_albert.text.tokenizer.text_rules import retire_digit_comma_pieces
 from tests.exports.served_models import make_task

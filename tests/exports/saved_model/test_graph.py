@@ -6,10 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keras_albert import AlbertTokenizer
-from keras_albert.preprocessors.masked_lm import tokenize_masks
-from keras_albert.preprocessors.token_classification import split_words
-from keras_albert.text.packing import OverlappingWindows
-from keras_albert.text.tag_schemes import SCHEMES, Span, spans_to_tags
+from keras_albert.text.masking import tokenize_masks
+from keras_albert.text.tags import SCHEMES, Span, spans_to_tags, split_words
+from keras_albert.text.windows import OverlappingWindows
 
 tf = pytest.importorskip("tensorflow")
 tf_text = pytest.importorskip("tensorflow_text")

@@ -5,10 +5,8 @@ import pytest
 
 from keras_albert import AlbertQuestionAnswererPreprocessor, AlbertTokenizer
 from keras_albert.layers.heads import MASKED_LOGIT
-from keras_albert.tasks.question_answering.answers import (
-    best_null_threshold,
-    span_candidates,
-)
+from keras_albert.tasks.question_answering.answers import best_null_threshold
+from keras_albert.text.spans import span_candidates
 
 CONTEXTS = ["the old café on the corner opened again, and it was full by noon", "noon"]
 

@@ -3,13 +3,14 @@
 import numpy as np
 import pytest
 
-from keras_albert.preprocessors.token_classification import join_words, split_words
-from keras_albert.tasks.token_classification.model import (
+from keras_albert.tasks.token_classification.model import score_entities
+from keras_albert.text.tags import (
+    Span,
     describe_entity,
     find_entities,
-    score_entities,
+    join_words,
+    split_words,
 )
-from keras_albert.text.tag_schemes import Span
 
 NAMES = ("B-x", "I-x", "O")
 

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from keras_albert.preprocessors.token_classification import split_words
 from keras_albert.text.masking import WordStarts
+from keras_albert.text.tags import split_words
 from keras_albert.text.tokenizer.text_rules import BLANKS, UNSPACED
 
 SCRIPTS = {

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keras_albert.text.tokenizer.token_rows import TokenRows, to_id_rows
+from keras_albert.text.packing import TokenRows, to_id_rows
 
 rows_of_ids = st.lists(st.lists(st.integers(0, 29999), max_size=9), max_size=9)
 

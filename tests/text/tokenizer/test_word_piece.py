@@ -11,8 +11,7 @@ from hypothesis import given, settings
 
 from keras_albert.backbone import AlbertBackbone
 from keras_albert.preprocessors.albert_tokenizer import AlbertTokenizer
-from keras_albert.preprocessors.masked_lm import tokenize_masks
-from keras_albert.text.masking import WordStarts
+from keras_albert.text.masking import WordStarts, tokenize_masks
 from keras_albert.text.tokenizer.read_word_piece import (
     holds_word_piece,
     read_word_piece,

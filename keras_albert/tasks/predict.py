@@ -18,12 +18,12 @@ from keras_albert.data.tables import RawData
 from keras_albert.devices.model_state import restore_on_error
 from keras_albert.devices.processes import spans_processes
 from keras_albert.layers.attention import packing_inputs
-from keras_albert.text.packing import TextWindows
+from keras_albert.text.windows import TextWindows
 from keras_albert.types import FloatArray, Texts
 from keras_albert.utils.arguments import check_options
 
 if TYPE_CHECKING:
-    from keras_albert.tasks.base.task import AlbertTask
+    from keras_albert.tasks.task import AlbertTask
 
 
 def softmax(logits: npt.NDArray[Any]) -> npt.NDArray[Any]:
