@@ -55,7 +55,7 @@ def test_entries_are_numbered_in_their_rows():
 
 
 def test_masks_of_a_row_depend_on_its_key_alone(tokenizer):
-    masking = WholeWordMasking(tokenizer)
+    masking = WholeWordMasking(tokenizer.vocabulary)
     ids = np.random.default_rng(0).integers(5, 130, (40, 64), "int32")
     ids[:, 0], ids[:, -1], ids[3, 1:] = 2, 3, 0
     keys = np.arange(40)

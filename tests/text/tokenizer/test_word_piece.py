@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 
 from keras_albert.backbone import AlbertBackbone
+from keras_albert.preprocessors import in_graph
 from keras_albert.preprocessors.albert_tokenizer import AlbertTokenizer
 from keras_albert.text.masking import WordStarts, tokenize_masks
 from keras_albert.text.tokenizer.read_word_piece import (
@@ -82,7 +83,7 @@ def test_real_text_has_the_ids_of_transformers_and_of_a_graph(shared_data):
     directory = Path(package.origin).parent / "model"
     ours = AlbertTokenizer.from_preset(directory)
     theirs = transformers.BertTokenizer.from_pretrained(directory)
-    graph = ours.vocabulary.graph_tokenizer()
+    graph = in_graph.graph_tokenizer(ours.vocabulary)
     count = 0
     for path in sorted((shared_data / "text").glob("*/*.gz")):
         with gzip.open(path, "rt", encoding="utf-8") as file:
@@ -120,13 +121,13 @@ def test_texts_of_ids_and_masks():
     ids = tokenizer("The river's, café!")
     assert tokenizer.detokenize([3, *ids, 4, 0]) == "the river ' s, cafe!"
     assert tokenizer.detokenize([2]) == "[UNK]"
-    (row,) = tokenize_masks(tokenizer, ["a[MASK]ing ."]).to_lists()
+    (row,) = tokenize_masks(tokenizer.vocabulary, ["a[MASK]ing ."]).to_lists()
     assert [tokenizer.id_to_token(i) for i in row] == [
         *("a", "[MASK]", "i", "##n", "##g", ".")
     ]
     words = [tokenizer.id_to_token(i) for i in tokenizer("naive river-a")]
     assert words == ["na", "##ive", "river", "[UNK]", "a"]
-    starts = WordStarts(tokenizer)(tokenizer("naive river-a")[None])
+    starts = WordStarts(tokenizer.vocabulary)(tokenizer("naive river-a")[None])
     assert starts.astype(int).tolist() == [[1, 0, 1, 0, 1]]
 
 
