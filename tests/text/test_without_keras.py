@@ -39,5 +39,5 @@ def test_programs_return_the_batches_of_the_preprocessors():
         preprocessor = cls.from_preset(preset, max_sequence_length=9, **options)
         examples, _ = preprocessor.encode_for("prediction", x)
         rows = np.arange(len(examples))
-        x, *_ = examples.pack(rows, int(examples.lengths.max()))
-        assert {key: ids.tolist() for key, ids in x.items()} == found[name]
+        batch = examples.pack(rows, int(examples.lengths.max()))
+        assert {key: ids.tolist() for key, ids in batch[0].items()} == found[name]
