@@ -111,9 +111,8 @@ class MaskingPreprocessor(AlbertPreprocessor):
         # In prediction only the `[MASK]` of texts are masked.
         if y is not None:
             raise ValueError(
-                "A masked language model makes its targets from the texts, and there "
-                f"are others: {str(y)[:80]!r}. Leave them out; a pair of texts is one "
-                "argument, `x=(first, second)`."
+                "A masked language model makes its targets from the texts. Leave out "
+                f"`y`, or pass a pair as `x=(first, second)`. Received: y={y!r:.80}"
             )
         columns, batched = self.columns(x)
         if mode == "prediction":

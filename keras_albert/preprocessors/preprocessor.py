@@ -210,9 +210,8 @@ class AlbertPreprocessor(PresetMixin):
         if not self.runs_in_graph and any(map(reading.is_graph_text, (x, y))):
             raise TypeError(
                 f"{type(self).__name__} runs in Python, not inside a TensorFlow graph "
-                f"such as `tf.data.Dataset.map`'s. Received: {x}. Pass the data "
-                "set of raw batches to the task, which preprocesses each of them; or "
-                "preprocess lists of texts, and make the data set of the result."
+                f"such as `tf.data.Dataset.map`'s. Received: {x}. Pass the data set of "
+                "raw batches to the task."
             )
         if isinstance(x, tuple) and y is None and sample_weight is None:
             x, y, sample_weight = self.split_element(x)
@@ -336,11 +335,9 @@ class AlbertClassifierPreprocessor(
         """
         if y is not None and reading.holds_text(y):
             raise ValueError(
-                "The labels are texts. If they are the second texts of pairs, pass "
-                "one tuple: `preprocessor((first, second))`, in a `tf.data.Dataset` "
-                "`map(lambda first, second: preprocessor((first, second)))`. If they "
-                "are names of classes, pass their numbers, or pass lists to the "
-                "classifier, which knows the names."
+                "The labels are texts. If they are the second texts of pairs, pass one "
+                "tuple, `preprocessor((first, second))`; if they are names of classes, "
+                "pass their numbers."
             )
         if reading.is_graph_text(x):
             packed = self.call_in_graph(x, self.sequence_length or self._buckets())
@@ -445,8 +442,7 @@ class AlbertTextEmbedderPreprocessor(
         columns, batched = self.columns(x)
         if y is not None and len(columns) == 1:
             raise ValueError(
-                "A similarity compares two texts, but `x` has one per row. Pass pairs "
-                "as one argument, `x=(first, second)`."
+                "A similarity compares two texts. Pass pairs, `x=(first, second)`."
             )
         texts = SeparateTexts(
             tuple(

@@ -51,20 +51,18 @@ def _read_choices(choices: Any, batched: bool) -> list[list[str]]:
 
 def _read_row(row: Any, number: int) -> list[str]:
     if row is None or isinstance(row, str | bytes):
-        raise ValueError(
-            f"The choices of row {number} are {row!r:.80}. Pass a list of texts for "
-            "each question."
-        )
+        msg = f"The choices of row {number} are {row!r:.80}. Pass a list of texts."
+        raise ValueError(msg)
     texts, _ = to_text_rows(row, name=f"the choices of row {number}")
     if not texts:
         msg = f"Row {number} has no choices. Give it at least one, or drop it."
         raise ValueError(msg)
     for choice, text in enumerate(texts):
         if not text.strip():
-            raise ValueError(
-                f"Choice {choice} of row {number} is empty. Give it a text, such as "
-                "'nothing', or drop it."
+            msg = (
+                f"Choice {choice} of row {number} is empty. Give it a text, or drop it."
             )
+            raise ValueError(msg)
     return texts
 
 
@@ -94,8 +92,7 @@ def check_answers(answers: IntArray, counts: Int64Array) -> None:
         answer, count = int(answers[row]), int(counts[row])
         raise ValueError(
             f"Row {row} has the answer {_name(answer)}, but its question has {count} "
-            f"choices, {_name(0)} to {_name(count - 1)}. Correct the answer, or add "
-            "the choice."
+            f"choices, {_name(0)} to {_name(count - 1)}."
         )
 
 

@@ -29,9 +29,8 @@ def question_contexts(x: Any) -> tuple[tuple[list[str], ...], bool]:
     columns, batched = text_columns(dicts_as_tuples(x, ("question", "context")))
     if len(columns) != 2:
         raise ValueError(
-            "Each question needs its context. Received one text for each example. Pass "
-            "(questions, contexts), a list of pairs, or a list of dicts of `question` "
-            "and `context`."
+            "Each question needs its context. Pass (questions, contexts), a list of "
+            "pairs, or a list of dicts of `question` and `context`."
         )
     return columns, batched
 
@@ -297,10 +296,8 @@ def refuse_blank(lengths: Int64Array, what: str, rows: Int64Array) -> None:
     """Raise if one of the questions or contexts has no tokens."""
     blank = lengths == 0
     if blank.any():
-        raise ValueError(
-            f"The {what} of row {rows[blank.argmax()]} is empty. An answer needs a "
-            "question and a context: fill it in, or leave the row out."
-        )
+        row = rows[blank.argmax()]
+        raise ValueError(f"The {what} of row {row} is empty. Fill it in, or drop it.")
 
 
 def token_spans(
@@ -311,11 +308,9 @@ def token_spans(
     first, last = contexts.find(answered, *spans[answered].T)
     lost = last < first
     if lost.any():
-        raise ValueError(
-            f"The answer of row {rows[answered[lost.argmax()]]} has nothing that the "
-            "vocabulary sees (it is a mark or a joiner without width). Choose one with "
-            "a letter, a digit or a symbol."
-        )
+        row = rows[answered[lost.argmax()]]
+        msg = f"The answer of row {row} has no tokens: it is a mark or has no width."
+        raise ValueError(msg)
     tokens = np.full_like(spans, -1)
     tokens[answered] = np.stack([first, last], axis=1)
     return tokens

@@ -122,9 +122,8 @@ def spans_to_tags(
         start, end, label = span
         if not before.end <= start < end <= length:
             raise ValueError(
-                f"The entity {label!r} from {start} to {end} does not fit: it must "
-                f"begin at {before.end} or later, where the previous one ends, and end "
-                f"at {length} or earlier. Entities are not empty and do not overlap."
+                f"The entity {label!r} from {start} to {end} does not fit between "
+                f"{before.end}, the end of the previous one, and {length}."
             )
         tags[start:end] = [f"I-{label}"] * (end - start)
         if scheme == "IO":
@@ -225,12 +224,6 @@ def word_columns(x: Any) -> tuple[tuple[list[Any], ...], bool]:
     # A string is a text, a tuple of strings the words of one; a list of strings is a
     # batch of texts, a list of lists or tuples the words of a batch.
     if isinstance(x, tuple):
-        if any(not isinstance(word, str | bytes) for word in x):
-            raise TypeError(
-                "A tuple is the words of one text. Received a tuple with "
-                f"{next(type(w).__name__ for w in x if not isinstance(w, str | bytes))}"
-                ". Pass many texts as a list."
-            )
         return ([_read_words(x, 0)],), False
     x = x.to_list() if hasattr(x, "to_list") else plain_column(x)
     if isinstance(x, np.ndarray) and x.ndim:
@@ -241,12 +234,9 @@ def word_columns(x: Any) -> tuple[tuple[list[Any], ...], bool]:
         texts, batched = to_text_rows(x)
         return (texts,), batched
     if not all(is_words):
-        row = is_words.index(not is_words[0])
-        kinds = ("a list of words", "a text")
-        here, there = kinds if is_words[row] else kinds[::-1]
         raise ValueError(
-            f"Row {row} is {here}, but row 0 is {there}. Pass raw texts or lists of "
-            "words, not both at once."
+            f"Row {is_words.index(False)} is a text, and row {is_words.index(True)} a "
+            "list of words. Pass raw texts or lists of words, not both."
         )
     return ([_read_words(words, row) for row, words in enumerate(x)],), True
 
@@ -328,10 +318,8 @@ def word_weights(sample_weight: Any, words: list[WordRow]) -> FloatArray:
         count = len(text.starts)
         given = np.asarray(weights, np.float32)
         if given.ndim and len(given) != count:
-            raise ValueError(
-                f"Row {row} has {count} words, but {len(given)} sample weights. Pass "
-                "one for each word, or one for the text."
-            )
+            msg = f"Row {row} has {count} words, but {len(given)} sample weights."
+            raise ValueError(msg)
         parts.append(np.broadcast_to(given, count))
     return np.concatenate(parts) if parts else np.empty(0, np.float32)
 
@@ -349,9 +337,7 @@ def word_tags(target: Any, words: WordRow, row: int) -> IntArray:
         msg = f"Row {row} is {what}, whose target is {needs}. Received: {target!r:.80}"
         raise ValueError(msg)
     if len(target) != count:
-        raise ValueError(
-            f"Row {row} has {count} words, but {len(target)} tags. Each word needs one."
-        )
+        raise ValueError(f"Row {row} has {count} words, but {len(target)} tags.")
     return np.asarray(target, np.int32)
 
 
@@ -363,21 +349,19 @@ def _tags_of_spans(target: SpanTags, words: WordRow, row: int) -> IntArray:
     parts = last - first + 1
     others_untagged = (target.tags[:, 1:] < 0).any(axis=1)
     for wrong, why in (
-        (ends > len(words.text), f"ends outside the text, of {len(words.text)}"),
+        (ends > len(words.text), f"ends after the text, of {len(words.text)}"),
         (parts < 1, "contains no word"),
         (np.append(False, shared), "shares a word with the one before"),
         (
             others_untagged & (parts > 1),
-            "has more than one word, and the model no tag for the others",
+            "has several words, and the model no tag for all: `labels=tag_names(...)`",
         ),
     ):
         if wrong.any():
             start, end = target.spans[int(np.argmax(wrong))].tolist()
             raise ValueError(
                 f"Row {row}: the entity from {start} to {end} "
-                f"({words.text[start:end]!r:.60}) {why}. Count in characters of the "
-                "text as given, join or drop entities that overlap, and pass "
-                "`labels=tag_names(...)` to the model."
+                f"({words.text[start:end]!r:.60}) {why}."
             )
     tags = np.full(len(words.starts), target.outside, np.int32)
     columns = (x.tolist() for x in (first, last, target.tags))

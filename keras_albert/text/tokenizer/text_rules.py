@@ -18,6 +18,7 @@ import sentencepiece
 
 from keras_albert.text.tokenizer import sentencepiece_file as sentencepiece_messages
 from keras_albert.text.tokenizer.sentencepiece_file import parse_vocabulary
+from keras_albert.utils.arguments import check_choice
 
 # The characters that the vocabulary normalizes to a space: Python's whitespace, and
 # characters without width, such as the joiner within an emoji.
@@ -115,13 +116,8 @@ def read_text_rules(text_rules: Any) -> str | TextRules:
         return TextRules(**text_rules)
     if isinstance(text_rules, TextRules):
         return text_rules
-    if isinstance(text_rules, str) and text_rules in ("auto", "keep"):
-        return text_rules
-    raise ValueError(
-        '`text_rules` must be "auto", "keep" or a `TextRules`. '
-        f"Received: {text_rules!r}. Pass `TextRules(lowercase=False)` for a cased "
-        'vocabulary, or leave "auto".'
-    )
+    check_choice(("auto", "keep"), text_rules=text_rules)
+    return str(text_rules)
 
 
 def default_text_rules(proto: bytes) -> TextRules | None:
@@ -175,9 +171,9 @@ def add_text_rules(proto: bytes, rules: TextRules) -> bytes:
         return proto
     if own.startswith(_PREFIX):
         raise ValueError(
-            f"The vocabulary already carries text rules, {own!r}, and rules cannot be "
-            f'taken out again. Received: {rules}. Use `text_rules="keep"`, or start '
-            "from the original `spiece.model`."
+            f"The vocabulary already has text rules, {own!r}, and these cannot be "
+            f'removed. Received: {rules}. Use `text_rules="keep"`, or the original '
+            "`spiece.model`."
         )
     charsmap = model.normalizer_spec.precompiled_charsmap
     model.normalizer_spec.precompiled_charsmap = _compose(charsmap, rules)
@@ -215,7 +211,7 @@ def all_characters() -> list[str]:
 
 
 def further_keys(charsmap: bytes) -> list[str]:
-    """Return the keys of a table that `all_characters` lacks, such as sequences."""
+    """Return the other keys of a table than `all_characters`, such as sequences."""
     table = dict(table_normalizer(charsmap).Decompile()) if charsmap else {}
     return [key for key in table if len(key) > 1 or ord(key) > _LAST_CHARACTER]
 

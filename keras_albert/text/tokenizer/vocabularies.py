@@ -46,7 +46,6 @@ from keras_albert.text.tokenizer.word_piece import (
     is_word_piece_config,
     parse_word_piece,
     rules_config,
-    rules_from_config,
     write_word_piece,
 )
 from keras_albert.types import FloatArray, IntArray
@@ -123,9 +122,8 @@ class Vocabulary(abc.ABC):
     def probabilities(self) -> FloatArray:
         """Return the probability of each piece, float32 `(pieces,)`."""
         raise ValueError(
-            "`inverse_frequency` weights tokens by their probabilities, which a "
-            "WordPiece vocabulary does not contain. Pass `inverse_frequency=None`, or "
-            "use a model with a SentencePiece vocabulary."
+            "A WordPiece vocabulary has no probabilities of pieces. Pass "
+            "`inverse_frequency=None`, or use a SentencePiece vocabulary."
         )
 
     def contents(self) -> bytes:
@@ -297,7 +295,7 @@ def read_any_rules(text_rules: Any) -> AnyRules:
     if isinstance(text_rules, WordPieceRules):
         return text_rules
     if is_word_piece_config(text_rules):
-        return rules_from_config(text_rules)
+        return WordPieceRules(**text_rules)
     return read_text_rules(text_rules)
 
 
@@ -344,8 +342,7 @@ def _of_bytes(proto: bytes, rules: AnyRules) -> bytes:
     if isinstance(rules, WordPieceRules):
         raise ValueError(
             "The vocabulary is a SentencePiece model, but `WordPieceRules` are for "
-            f"WordPiece. Received: text_rules={rules}. Pass `TextRules`, or leave it "
-            "out."
+            f"WordPiece. Received: text_rules={rules}. Pass `TextRules`."
         )
     if rules == "auto":
         rules = default_text_rules(proto) or "keep"
@@ -358,7 +355,7 @@ def _word_piece(
     if isinstance(rules, TextRules):
         raise ValueError(
             "The vocabulary is WordPiece, but `TextRules` are for SentencePiece. "
-            f"Received: text_rules={rules}. Pass `WordPieceRules`, or leave it out."
+            f"Received: text_rules={rules}. Pass `WordPieceRules`."
         )
     if isinstance(rules, str):
         rules = own or auto_rules(pieces)

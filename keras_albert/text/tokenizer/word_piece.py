@@ -9,7 +9,7 @@ graphs tokenize with a table of all characters, which `tokenizers` computes.
 import functools
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +17,7 @@ import numpy.typing as npt
 import tokenizers
 
 from keras_albert.types import IntArray
+from keras_albert.utils.arguments import check_choice
 from keras_albert.utils.reading import parse_json
 
 # Begins a piece that continues a word.
@@ -75,12 +76,8 @@ class WordPieceRules:
         strips = self.lowercase if self.strip_accents is None else self.strip_accents
         object.__setattr__(self, "strip_accents", strips)
         object.__setattr__(self, "never_split", tuple(self.never_split))
-        for name in ("lowercase", "strip_accents", "split_cjk"):
-            if not isinstance(getattr(self, name), bool):
-                raise ValueError(
-                    f"`{name}` must be True or False. Received: "
-                    f"{name}={getattr(self, name)!r}"
-                )
+        flags = {"lowercase": self.lowercase, "split_cjk": self.split_cjk}
+        check_choice((True, False), strip_accents=strips, **flags)
 
     @property
     def special_tokens(self) -> tuple[str, ...]:
@@ -123,16 +120,11 @@ def write_word_piece(pieces: Sequence[str], rules: WordPieceRules) -> bytes:
                 f"its `{role}`. {_REMEDY}"
             )
     if len(set(rules.special_tokens)) < len(ROLES):
-        raise ValueError(
-            f"Each special token needs its own piece. Received: "
-            f"{dict(zip(ROLES, rules.special_tokens, strict=True))}. {_REMEDY}"
-        )
-    missing = [token for token in rules.never_split if token not in ids]
-    if missing:
-        raise ValueError(
-            f"`never_split` contains {missing[0]!r}, which the vocabulary does not. "
-            "Add it to the vocabulary, or leave it out."
-        )
+        msg = f"Each special token needs its own piece. Received: {rules}. {_REMEDY}"
+        raise ValueError(msg)
+    if missing := set(rules.never_split) - set(ids):
+        msg = f"`never_split` contains {missing}, which the vocabulary does not."
+        raise ValueError(msg)
     special = [added_token(ids[token], token) for token in rules.special_tokens]
     others = [
         added_token(ids[token], token, special=False)
@@ -196,19 +188,7 @@ def transformers_config(rules: WordPieceRules, max_length: int) -> dict[str, Any
 
 def rules_config(rules: WordPieceRules) -> dict[str, Any]:
     """Return rules as they stand in a config."""
-    config = asdict(rules)
-    return config | {"never_split": list(rules.never_split)}
-
-
-def rules_from_config(config: Mapping[str, Any]) -> WordPieceRules:
-    """Return the rules of a config."""
-    known = {field.name for field in fields(WordPieceRules)}
-    if unknown := sorted(set(config) - known):
-        raise ValueError(
-            f"`text_rules` contains {unknown[0]!r}. The rules of a WordPiece "
-            f"vocabulary are: {', '.join(sorted(known))}."
-        )
-    return WordPieceRules(**config)
+    return asdict(rules) | {"never_split": list(rules.never_split)}
 
 
 def _check_pieces(pieces: list[str]) -> dict[str, int]:
@@ -222,8 +202,7 @@ def _check_pieces(pieces: list[str]) -> dict[str, int]:
         if ids.setdefault(piece, index) != index:
             raise ValueError(
                 f"The vocabulary has {piece!r} twice, with the ids {ids[piece]} and "
-                f"{index} (lines {ids[piece] + 1} and {index + 1}). Replace one by an "
-                f"unused piece, as in '[unused{index}]'."
+                f"{index}. Replace one by an unused piece, as in '[unused{index}]'."
             )
     return ids
 
