@@ -1,6 +1,6 @@
 """Prints batches of `keras_albert.text`, with neither Keras nor a backend.
 
-python -I tests/text/without_keras.py keras_albert PRESET
+python -I tests/text/without_keras.py keras_albert PRESET TEXT...
 """
 
 import importlib
@@ -18,55 +18,56 @@ class NotInstalled:
             raise ImportError(name)
 
 
-folder, preset, *texts = sys.argv[1:]
-sys.meta_path.insert(0, NotInstalled())
-# The package itself may import Keras; text below it may not.
-package = types.ModuleType("keras_albert")
-package.__path__ = [folder]
-sys.modules["keras_albert"] = package
-found = importlib.import_module("keras_albert.text")
-modules = [
-    importlib.import_module(module.name)
-    for module in pkgutil.walk_packages(found.__path__, f"{found.__name__}.")
-]
-text = types.SimpleNamespace()
-for module in modules:
-    vars(text).update(vars(module))
-
-path = f"{preset}/assets/tokenizer/vocabulary.spm"
-vocabulary = text.open_vocabulary(text.read_any_vocabulary(path, "keep"))
-special = text.SpecialIds.of(vocabulary)
+def load(folder):
+    """Import all modules of text; the package itself may import Keras."""
+    sys.meta_path.insert(0, NotInstalled())
+    package = types.ModuleType("keras_albert")
+    package.__path__ = [folder]
+    sys.modules["keras_albert"] = package
+    text = importlib.import_module("keras_albert.text")
+    found = types.SimpleNamespace()
+    for module in pkgutil.walk_packages(text.__path__, f"{text.__name__}."):
+        vars(found).update(vars(importlib.import_module(module.name)))
+    return found
 
 
-def tokenize(texts):
-    return text.TokenRows.from_arrays(vocabulary.encode(texts))
+def main(folder, preset, *texts):
+    text = load(folder)
+    path = f"{preset}/assets/tokenizer/vocabulary.spm"
+    vocabulary = text.open_vocabulary(text.read_any_vocabulary(path, "keep"))
+    special = text.SpecialIds.of(vocabulary)
+
+    def tokenize(texts):
+        return text.TokenRows.from_arrays(vocabulary.encode(texts))
+
+    words = [text.split_words(each) for each in texts]
+    unique, places = text.distinct(word for row in words for word in row.words)
+    masked = text.EncodedTexts((text.tokenize_masks(vocabulary, texts),), special, 9)
+    examples = {
+        "Classifier": text.LabelledTexts(
+            text.EncodedTexts((tokenize(texts),), special, 9)
+        ),
+        "MaskedLM": text.WrittenMasks(masked, vocabulary.special_ids["mask_token"]),
+        "MultipleChoice": text.LabelledTexts(
+            text.ChoiceRows(
+                *(tokenize(texts), text.np.array([0, 1]), tokenize(["a", "b", "c"])),
+                *(text.np.array([2, 1]), special, 9, 4),
+            )
+        ),
+        "QuestionAnswerer": text.SpanWindows(
+            *(tokenize(["who?"] * 2), text.ContextTokens(vocabulary, texts)),
+            *(special, 9, 3, 8),
+        ),
+        "TokenClassifier": text.TaggedDocuments(
+            words, tokenize(unique).take(places), special, 9
+        ),
+    }
+    batches = {}
+    for name, each in examples.items():
+        x, _, _ = text.pack_all(each, int, True)
+        batches[name] = {key: ids.tolist() for key, ids in x.items()}
+    print(json.dumps(batches))
 
 
-words = [text.split_words(each) for each in texts]
-unique, places = text.distinct(word for row in words for word in row.words)
-contexts = text.ContextTokens(vocabulary, texts)
-masks = (text.tokenize_masks(vocabulary, texts),)
-encoded = text.EncodedTexts((tokenize(texts),), special, 9)
-examples = {
-    "Classifier": text.LabelledTexts(encoded),
-    "MaskedLM": text.WrittenMasks(
-        text.EncodedTexts(masks, special, 9), vocabulary.special_ids["mask_token"]
-    ),
-    "MultipleChoice": text.LabelledTexts(
-        text.ChoiceRows(
-            *(tokenize(texts), text.np.array([0, 1]), tokenize(["a", "b", "c"])),
-            *(text.np.array([2, 1]), special, 9, 4),
-        )
-    ),
-    "QuestionAnswerer": text.SpanWindows(
-        tokenize(["who?"] * len(texts)), contexts, special, 9, 3, 8
-    ),
-    "TokenClassifier": text.TaggedDocuments(
-        words, tokenize(unique).take(places), special, 9
-    ),
-}
-batches = {
-    name: {key: ids.tolist() for key, ids in text.pack_all(each, int, True)[0].items()}
-    for name, each in examples.items()
-}
-print(json.dumps(batches))
+if __name__ == "__main__":
+    main(*sys.argv[1:])
