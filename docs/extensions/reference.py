@@ -21,7 +21,7 @@ MODULES = {
     ),
     "keras_albert.text": (
         "Text",
-        "The tokenizer, preprocessors, vocabularies and files.",
+        "Vocabularies, text rules and files, without Keras.",
     ),
     "keras_albert.layers": ("Layers", "The layers of ALBERT, for models of your own."),
     "keras_albert.pretraining": (

@@ -63,11 +63,12 @@ def read_answers(y: Any) -> list[Answers]:
 def _read_row(answer: Any, row: int) -> Answers:
     pairs: Any = () if answer is None else answer
     if isinstance(answer, Mapping):
-        texts, starts = answer.get("text"), answer.get("answer_start")
+        texts: Any = answer.get("text")
+        starts: Any = answer.get("answer_start")
         if isinstance(texts, str | bytes):
             texts, starts = [texts], np.reshape(starts, -1)
         try:
-            pairs = tuple(zip(starts, texts, strict=True))  # type: ignore[arg-type]
+            pairs = tuple(zip(starts, texts, strict=True))
         except (TypeError, ValueError):
             pairs = None
     elif isinstance(answer, tuple | list) and len(answer) == 2:
