@@ -48,7 +48,7 @@ class GraphTokenizer(tf_text.SentencepieceTokenizer):
         return self._merge(ids)[0] if self._merges and ids.shape.rank == 2 else ids
 
     def tokenize_with_offsets(self, texts: Any) -> tuple[Any, Any, Any]:
-        """Split texts into ids, and return where each begins and ends, in bytes."""
+        """Split texts into ids, and return where each starts and ends, in bytes."""
         ids, starts, ends = super().tokenize_with_offsets(texts)
         if not self._merges or ids.shape.rank != 2:
             return ids, starts, ends
@@ -95,7 +95,7 @@ class GraphWordPiece(tf.Module):
         return self.tokenize_with_offsets(texts)[0]
 
     def tokenize_with_offsets(self, texts: Any) -> tuple[Any, Any, Any]:
-        """Split texts into ids, and return where each begins and ends, in bytes."""
+        """Split texts into ids, and return where each starts and ends, in bytes."""
         if isinstance(texts, tf.RaggedTensor):
             found = self.tokenize_with_offsets(texts.flat_values)
             return tuple(texts.with_flat_values(part) for part in found)
@@ -132,7 +132,7 @@ class GraphWordPiece(tf.Module):
         pattern = "|".join(map(re.escape, self._never_split))
         # The operation ends at a NUL. All control characters are dropped later.
         texts = tf.strings.regex_replace(texts, r"\x00", "\x01")
-        parts, begins, _ = tf_text.regex_split_with_offsets(texts, pattern, pattern)
+        parts, firsts, _ = tf_text.regex_split_with_offsets(texts, pattern, pattern)
         tokens = tf.constant(self._never_split)
         is_token = parts.values[:, None] == tokens
         known = tf.constant([self._vocabulary.ids[t] for t in self._never_split])
@@ -146,7 +146,7 @@ class GraphWordPiece(tf.Module):
         ids = tf.where(is_own, tf.gather(own, part), ids)
         lengths = tf.cast(tf.strings.length(parts.values), tf.int64)
         ends = tf.where(is_own, tf.gather(lengths, part), ends)
-        shift = tf.gather(begins.values, part)
+        shift = tf.gather(firsts.values, part)
         return ids, starts + shift, ends + shift, tf.gather(parts.value_rowids(), part)
 
     def _pieces(self, texts: Any) -> tuple[Any, Any, Any, Any]:
@@ -178,11 +178,11 @@ class GraphWordPiece(tf.Module):
 
         # From characters to those that replace them, with `source` back to these.
         length = tf.gather(tf.constant(table.lengths), entry)
-        begin = tf.gather(
+        start = tf.gather(
             tf.constant(np.cumsum(table.lengths) - table.lengths, tf.int32), entry
         )
         source = tf.repeat(tf.range(tf.size(entry)), length)
-        place = tf.ragged.range(begin, begin + length).values
+        place = tf.ragged.range(start, start + length).values
         new = tf.gather(tf.constant(table.outputs), place)
         new = tf.where(new == 0, tf.gather(code, source), new)
         words = tf.RaggedTensor.from_value_rowids(

@@ -144,7 +144,7 @@ class ChoiceRows:
         kept = np.minimum(choices.lengths, longest)
         numbers = np.repeat(text_numbers, counts)
         kept_text = np.minimum(texts.lengths[numbers], max_length - 3 - kept)
-        # The ids of each column; for each row, where its ids begin, and their number.
+        # The ids of each column; for each row, where its ids start, and their number.
         self._columns = (
             (texts.values, texts.starts[numbers], kept_text),
             (choices.values, choices.starts + choices.lengths - kept, kept),

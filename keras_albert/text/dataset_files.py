@@ -173,7 +173,7 @@ def read_conll(
     r"""Read a CoNLL file: a word and its tag on each line, a blank line after a text.
 
     Columns are separated by tabs if the line contains a tab, otherwise by spaces.
-    Lines that begin with `-DOCSTART-` separate texts as well.
+    Lines that start with `-DOCSTART-` separate texts as well.
 
     Args:
         path: string or path. A UTF-8 file.

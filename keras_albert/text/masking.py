@@ -141,19 +141,19 @@ class WholeWordMasking:
             return places
         starts = self.word_starts(token_ids).reshape(-1)[places]
         first = self.word_starts.segment_starts(token_ids).reshape(-1)[places]
-        # Words: the index in `places` where each begins, and its number of tokens.
-        begins = np.flatnonzero(starts)
-        sizes = np.diff(begins, append=len(places))
-        rows = places[begins] // width
-        run_begins = self._cut_runs(first[begins], rows, draws)
-        run_sizes = np.add.reduceat(sizes, run_begins)
-        run_rows = rows[run_begins]
+        # Words: the index in `places` where each starts, and its number of tokens.
+        firsts = np.flatnonzero(starts)
+        sizes = np.diff(firsts, append=len(places))
+        rows = places[firsts] // width
+        run_starts = self._cut_runs(first[firsts], rows, draws)
+        run_sizes = np.add.reduceat(sizes, run_starts)
+        run_rows = rows[run_starts]
         in_row = np.bincount(places // width, minlength=num_rows)
         taken = self._take_runs(run_rows, run_sizes, in_row, slots, draws)
         # From runs to words, then to tokens.
-        lengths = np.diff(run_begins, append=len(begins))
+        lengths = np.diff(run_starts, append=len(firsts))
         words = np.repeat(taken == _WHOLE, lengths)
-        first_only = run_begins[taken == _FIRST_WORD]
+        first_only = run_starts[taken == _FIRST_WORD]
         words[first_only] = sizes[first_only] <= slots[run_rows[taken == _FIRST_WORD]]
         return places[np.repeat(words, sizes)]
 
@@ -186,12 +186,12 @@ class WholeWordMasking:
         order = np.argsort(run_rows + uniform(draws, run_rows), kind="stable")
         sizes, rows = run_sizes[order], run_rows[order]
         opening = np.flatnonzero(np.diff(rows, prepend=-1))
-        begins = np.cumsum(sizes) - sizes
-        begins -= np.repeat(begins[opening], np.diff(opening, append=len(rows)))
-        # A row's runs form a circle, and those that begin within a window of random
+        starts = np.cumsum(sizes) - sizes
+        starts -= np.repeat(starts[opening], np.diff(opening, append=len(rows)))
+        # A row's runs form a circle, and those that start within a window of random
         # position are selected: the probability does not depend on a run's size.
         turn = uniform(draws, np.arange(len(in_row))) * in_row
-        distance = (begins - turn[rows]) % in_row[rows]
+        distance = (starts - turn[rows]) % in_row[rows]
         window = np.minimum(self.rates.mask_selection_rate * in_row, slots)
         inside = np.flatnonzero(distance < window[rows])
         inside = inside[np.lexsort((distance[inside], rows[inside]))]
@@ -217,16 +217,16 @@ _APOSTROPHES = "'\u2019"
 class WordStarts:
     """Finds the starts of words with lookup tables over the vocabulary."""
 
-    # A piece begins a word if it begins with U+2581 or a segment, or if its first or
+    # A piece starts a word if it starts with U+2581 or a segment, or if its first or
     # the previous character is punctuation (no apostrophe), a symbol or of a script
     # without spaces. A single U+2581 belongs to the next piece, a combining mark to the
-    # previous one. In WordPiece, a piece without `##` begins a word, as in BERT.
+    # previous one. In WordPiece, a piece without `##` starts a word, as in BERT.
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         texts = vocabulary.texts
         self._is_special = np.zeros(len(texts), bool)
         self._is_special[list(vocabulary.special_ids.values())] = True
-        self._opens = vocabulary.begins_word
+        self._opens = vocabulary.starts_word
         if vocabulary.marks_words:
             texts = [""] * len(texts)
         self._is_space = np.array([text == " " for text in texts])
@@ -276,8 +276,8 @@ def text_keys(seed: int, columns: tuple[TokenRows, ...]) -> UInt64Array:
     for column in columns:
         places = ragged_range(np.zeros_like(column.lengths), column.lengths)
         sums = np.append(np.uint64(0), np.cumsum(hashed(column.values, places)))
-        begins = column.starts
-        numbers += [column.lengths, sums[begins + column.lengths] - sums[begins]]
+        starts = column.starts
+        numbers += [column.lengths, sums[starts + column.lengths] - sums[starts]]
     return hashed(seed, *numbers)
 
 

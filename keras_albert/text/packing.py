@@ -69,7 +69,7 @@ class TokenRows(NamedTuple):
 
     @property
     def starts(self) -> npt.NDArray[np.int64]:
-        """Where each row begins in `values`: int64 array `(rows,)`."""
+        """Where each row starts in `values`: int64 array `(rows,)`."""
         return np.cumsum(self.lengths) - self.lengths
 
     def __len__(self) -> int:
@@ -337,11 +337,11 @@ class EncodedTexts:
         token_ids = np.full((len(indices), length), special.pad, np.int32)
         segment_ids = np.zeros((len(indices), length), np.int32)
         token_ids[:, 0] = special.cls
-        begin = np.ones(len(indices), np.int64)
+        start = np.ones(len(indices), np.int64)
         for segment, column in enumerate(self.columns):
             kept = self._kept[segment][indices]
-            end = begin + kept
-            inside = (position >= begin[:, None]) & (position < end[:, None])
+            end = start + kept
+            inside = (position >= start[:, None]) & (position < end[:, None])
             # Row by row, from left to right: the order of the ids in `column`.
             source = ragged_range(self._starts[segment][indices], kept)
             token_ids[inside] = column.values[source]
@@ -349,8 +349,8 @@ class EncodedTexts:
             if segment:
                 segment_ids[inside] = segment
                 segment_ids[rows, end] = segment
-            begin = end + 1
-        mask = (position < begin[:, None]).astype(np.int32)
+            start = end + 1
+        mask = (position < start[:, None]).astype(np.int32)
         ids = {"token_ids": token_ids, "segment_ids": segment_ids}
         return {**ids, "padding_mask": mask}
 

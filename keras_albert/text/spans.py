@@ -163,8 +163,8 @@ class ContextTokens:
         return self.rows.lengths[self.text_of]
 
     @property
-    def begins(self) -> Int64Array:
-        """Where the tokens of each context begin in `rows.values`."""
+    def starts(self) -> Int64Array:
+        """Where the tokens of each context start in `rows.values`."""
         return self.rows.starts[self.text_of]
 
     def find(
@@ -172,17 +172,17 @@ class ContextTokens:
     ) -> tuple[Int64Array, Int64Array]:
         """Return the first and last token of each span; none if last < first."""
         shift = self.text_of[contexts] * self._room
-        begins = self.begins[contexts]
+        base = self.starts[contexts]
         first = np.searchsorted(self._global_ends, starts + shift, side="right")
         last = np.searchsorted(self._global_starts, ends + shift, side="left") - 1
-        return first - begins, last - begins
+        return first - base, last - base
 
     def characters(
         self, contexts: Int64Array, first: Int64Array, last: Int64Array
     ) -> tuple[Int64Array, Int64Array]:
         """Return the first characters of token spans, and those after the last."""
-        begins = self.begins[contexts]
-        return self._starts[begins + first], self._ends[begins + last]
+        base = self.starts[contexts]
+        return self._starts[base + first], self._ends[base + last]
 
 
 # [CLS], and a [SEP] after each of the two texts.
@@ -220,13 +220,13 @@ class SpanWindows:
         # Windows count in concatenated contexts; here, each distinct text is stored
         # once.
         base = (np.cumsum(lengths) - lengths)[self.questions]
-        # Where a window begins in its context, and in its row.
-        self.begins: Int64Array = windows.begins - base
+        # Where a window starts in its context, and in its row.
+        self.starts: Int64Array = windows.starts - base
         kept = kept[self.questions]
         self.offsets: Int64Array = kept + 2
-        self._window_lengths = windows.ends - windows.begins
+        self._window_lengths = windows.ends - windows.starts
         # The places of the tokens that a row owns.
-        shift = self.offsets - windows.begins
+        shift = self.offsets - windows.starts
         self._owned_from = windows.owned_from + shift
         self._owned_to = windows.owned_to + shift
         cut, tokens = (
@@ -235,7 +235,7 @@ class SpanWindows:
                 (questions.values, questions.starts[self.questions], kept),
                 (
                     contexts.rows.values,
-                    contexts.begins[self.questions] + self.begins,
+                    contexts.starts[self.questions] + self.starts,
                     self._window_lengths,
                 ),
             )
@@ -251,8 +251,8 @@ class SpanWindows:
     def _window_targets(self, spans: Int64Array) -> npt.NDArray[np.int32]:
         """Return the answer's position in each row; 0, `[CLS]`, if it is incomplete."""
         first, last = spans[self.questions].T
-        inside = (first >= self.begins) & (last < self.begins + self._window_lengths)
-        shift = self.offsets - self.begins
+        inside = (first >= self.starts) & (last < self.starts + self._window_lengths)
+        shift = self.offsets - self.starts
         targets = np.stack([first + shift, last + shift], axis=1)
         return np.where(inside[:, None], targets, 0).astype(np.int32)
 
@@ -356,8 +356,8 @@ def span_candidates(
     max_answer_length = min(max_answer_length, length)
     is_conditional = "answerability" in outputs
     found = []
-    for begin in range(0, len(windows), _WINDOWS_AT_ONCE):
-        part = slice(begin, begin + _WINDOWS_AT_ONCE)
+    for first in range(0, len(windows), _WINDOWS_AT_ONCE):
+        part = slice(first, first + _WINDOWS_AT_ONCE)
         rows = np.arange(len(windows))[part]
         start_scores = _log_softmax(outputs["start_logits"][part])
         owned = windows.owned_positions(rows, length)
@@ -420,7 +420,7 @@ def _collect(windows: SpanWindows, found: list[Any], is_logit: bool) -> SpanCand
     count = len(windows.contexts.lengths)
     parts = zip(*found, strict=True)
     rows, first, last, scores, null = (np.concatenate(part) for part in parts)
-    shift = (windows.begins - windows.offsets)[rows, None]
+    shift = (windows.starts - windows.offsets)[rows, None]
     questions = np.repeat(windows.questions[rows], first.shape[1])
     scores = scores.ravel()
     possible = scores > _IMPOSSIBLE
@@ -432,7 +432,7 @@ def _collect(windows: SpanWindows, found: list[Any], is_logit: bool) -> SpanCand
     kept = np.flatnonzero(ends > starts)
     order = kept[np.lexsort((-scores[kept], questions[kept]))]
     cuts = np.searchsorted(questions[order], np.arange(count + 1))
-    places = [order[begin:end] for begin, end in pairwise(cuts)]
+    places = [order[start:end] for start, end in pairwise(cuts)]
     least = np.full(count, np.inf)
     np.minimum.at(least, windows.questions, null)
     if is_logit:

@@ -96,7 +96,7 @@ def check_tags(rows: Iterable[Sequence[str]], scheme: Scheme) -> None:
 
 def tags_to_spans(tags: Sequence[str]) -> list[Span]:
     """Convert the tags of one text to entities, in any scheme."""
-    # As in CoNLL's evaluation, a tag that does not continue an entity begins one.
+    # As in CoNLL's evaluation, a tag that does not continue an entity starts one.
     spans: list[Span] = []
     is_open = False
     for place, tag in enumerate(tags):
@@ -183,7 +183,7 @@ def _why_impossible(before: str, tag: str, scheme: Scheme) -> str:
     continues = mark in ("I", "E") and tag != OUTSIDE
     same = label == label_before
     if scheme == "BIO" and continues and not same:
-        return f"an entity begins with 'B-{label}'"
+        return f"an entity starts with 'B-{label}'"
     if scheme == "IOB1" and mark == "B" and not same:
         return "B- only parts an entity from one of the same label right before it"
     if scheme == "BIOES":
@@ -193,7 +193,7 @@ def _why_impossible(before: str, tag: str, scheme: Scheme) -> str:
                 f"'{before}' is continued by 'I-{label_before}' or 'E-{label_before}'"
             )
         if continues and not is_open:
-            return f"an entity begins with 'B-{label}' or is 'S-{label}'"
+            return f"an entity starts with 'B-{label}' or is 'S-{label}'"
     return ""
 
 
@@ -365,11 +365,11 @@ def _tags_of_spans(target: SpanTags, words: WordRow, row: int) -> IntArray:
             )
     tags = np.full(len(words.starts), target.outside, np.int32)
     columns = (x.tolist() for x in (first, last, target.tags))
-    for begin, end, numbers in zip(*columns, strict=True):
-        tags[begin : end + 1] = numbers[2]
-        tags[begin], tags[end] = numbers[1], numbers[3]
-        if begin == end:
-            tags[begin] = numbers[0]
+    for start, end, numbers in zip(*columns, strict=True):
+        tags[start : end + 1] = numbers[2]
+        tags[start], tags[end] = numbers[1], numbers[3]
+        if start == end:
+            tags[start] = numbers[0]
     return tags
 
 

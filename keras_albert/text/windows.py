@@ -13,7 +13,7 @@ from keras_albert.types import Batch, FloatArray, Int64Array
 class OverlappingWindows:
     """The windows of concatenated documents, and the tokens that each of them owns."""
 
-    # Windows begin `stride` tokens apart, and the last one ends with its document. A
+    # Windows start `stride` tokens apart, and the last one ends with its document. A
     # token is owned by the window with the nearest middle, or the first of two. `size`
     # and `stride` are one number or one for each document. Arrays are int64, or with
     # another `xp` than NumPy the tensors of that module.
@@ -33,16 +33,16 @@ class OverlappingWindows:
         )
         number = xp.cumsum(xp.ones_like(self.documents)) - 1 - first
 
-        def begin(number: Any) -> Any:
+        def start(number: Any) -> Any:
             return base + xp.minimum(number * stride, room)
 
         def border(number: Any) -> Any:
             """Return the first token that is nearer than to the window before."""
-            return (begin(number) + begin(number - 1) + kept + 1) // 2
+            return (start(number) + start(number - 1) + kept + 1) // 2
 
         # The first tokens and those after the last, of the window and of what it owns.
-        self.begins, self.ends = begin(number), begin(number) + kept
-        self.owned_from = xp.where(number == 0, self.begins, border(number))
+        self.starts, self.ends = start(number), start(number) + kept
+        self.owned_from = xp.where(number == 0, self.starts, border(number))
         self.owned_to = xp.where(number == last, self.ends, border(number + 1))
 
     def __len__(self) -> int:
@@ -51,8 +51,8 @@ class OverlappingWindows:
     @cached_property
     def tokens(self) -> TokenRows:
         """The tokens of each window, as positions in the concatenated documents."""
-        sizes = self.ends - self.begins
-        at = ragged_range(self.begins, sizes).astype(np.int32)
+        sizes = self.ends - self.starts
+        at = ragged_range(self.starts, sizes).astype(np.int32)
         return TokenRows(at, sizes)
 
     @property
@@ -94,7 +94,7 @@ class TextWindows:
         self._texts = windows.documents
         # How many windows each text has.
         self.counts: Int64Array = np.bincount(self._texts, minlength=len(texts))
-        # The only window of an empty text owns no token, but has a weight too.
+        # The only window of an empty text owns no token, but has a weight.
         owned = np.maximum(1, windows.owned_to - windows.owned_from)
         self._shares = owned / np.bincount(self._texts, owned)[self._texts]
 

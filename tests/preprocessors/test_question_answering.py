@@ -145,7 +145,7 @@ class TestWindows:
                 assert token_ids[0] == CLS
                 np.testing.assert_array_equal(token_ids[1 : kept + 1], asked[:kept])
                 assert token_ids[kept + 1] == token_ids[size - 1] == SEP
-                begin = windows.begins[row]
+                begin = windows.starts[row]
                 here = ids[begin : begin + size - kept - 3]
                 np.testing.assert_array_equal(token_ids[kept + 2 : size - 1], here)
                 assert x["padding_mask"][row].sum() == size

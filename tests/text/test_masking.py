@@ -18,7 +18,7 @@ class Pieces:
     def __init__(self, pieces):
         self.pieces = ["<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]", *pieces]
         self.texts = [piece.replace("▁", " ") for piece in self.pieces]
-        self.begins_word = np.array([text.startswith(" ") for text in self.texts])
+        self.starts_word = np.array([text.startswith(" ") for text in self.texts])
 
 
 def words_of(*pieces):

@@ -147,7 +147,7 @@ def brute_force(windows, logits, max_length, conditional, end_n_top=99):
             for end in np.argsort(-ends)[:end_n_top]:
                 if ends[end] < -1e20:
                     continue
-                shift = windows.begins[row] - windows.offsets[row]
+                shift = windows.starts[row] - windows.offsets[row]
                 question = windows.questions[row]
                 span = windows.contexts.characters(
                     np.array([question]),

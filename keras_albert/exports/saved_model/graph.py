@@ -169,11 +169,11 @@ class WindowGraph(OverlappingWindows):
 
     def take(self, values: Any) -> Any:
         """Return each window's part of the values of all tokens, a ragged tensor."""
-        return tf.gather(values, tf.ragged.range(self.begins, self.ends))
+        return tf.gather(values, tf.ragged.range(self.starts, self.ends))
 
     def places(self, offsets: Any, length: Any) -> tuple[Any, Any]:
         """Return the token at each position `(windows, length)`, 0 if not predicted."""
-        place = (self.begins - offsets)[:, None] + tf.range(tf.cast(length, tf.int64))
+        place = (self.starts - offsets)[:, None] + tf.range(tf.cast(length, tf.int64))
         is_owned = (place >= self.owned_from[:, None]) & (
             place < self.owned_to[:, None]
         )

@@ -106,7 +106,7 @@ class TokenClassifierGraph(graph.TaskGraph):
         packed = join_in_graph((windows.take(pieces.values),), self.special)
         logits = graph.run_windows(self.task, packed)
         # Windows begin after `[CLS]`.
-        offsets = tf.ones_like(windows.begins)
+        offsets = tf.ones_like(windows.starts)
         piece, answers = windows.places(offsets, tf.shape(logits)[1])
         at = tf.where(answers)
         piece = tf.gather_nd(piece, at)

@@ -56,7 +56,7 @@ _OWN = (
 )
 
 
-def holds_word_piece(directory: str | os.PathLike[str]) -> bool:
+def has_word_piece(directory: str | os.PathLike[str]) -> bool:
     """Return whether a directory's vocabulary is a WordPiece, whatever its form."""
     folder = Path(directory)
     if (folder / PIECES_FILE).is_file() or (folder / _KERAS_HUB_FILE).is_file():

@@ -140,7 +140,7 @@ def parse_vocabulary(proto: bytes) -> Any:
     except DecodeError:
         problem = "cannot be parsed"
     else:
-        # A file truncated between two fields can be parsed, but lacks the last fields.
+        # A file truncated between two fields can be parsed, but has no last fields.
         parts = ("trainer_spec", "normalizer_spec")
         missing = [part for part in parts if not model.HasField(part)]
         if model.pieces and not missing:
@@ -224,7 +224,7 @@ def graph_vocabulary(proto: bytes, with_bytes: bool = True) -> bytes:
     # time; byte pieces after the vocabulary avoid that, and the graph makes
     # `<unk>` of them. It also compares rounded sums of scores with unrounded ones. Sums
     # of multiples of 1/8,192 are exact, so that ids only differ where sums of splits
-    # differ by a rounding error in Python, too.
+    # differ by a rounding error in Python as well.
     model = parse_vocabulary(proto)
     for piece in model.pieces:
         if piece.type == SentencePiece.NORMAL:

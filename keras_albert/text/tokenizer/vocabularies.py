@@ -61,7 +61,7 @@ SPACE = "\u2581"
 # Pieces that stand in a text without a space before them.
 _CLOSING = (".", "?", "!", ",")
 
-# The ids of a text, and the characters where each token begins and ends.
+# The ids of a text, and the characters where each token starts and ends.
 TokenOffsets = tuple[IntArray, IntArray, IntArray]
 
 
@@ -72,7 +72,7 @@ class Vocabulary(abc.ABC):
     asset: str
     file_name: str
 
-    # Whether the pieces that continue a word are marked, so that all others begin one.
+    # Whether the pieces that continue a word are marked, so that all others start one.
     marks_words = False
     pieces: Sequence[str]
 
@@ -103,7 +103,7 @@ class Vocabulary(abc.ABC):
         """What each piece adds to a text, with the space before it."""
 
     @property
-    def begins_word(self) -> npt.NDArray[np.bool_]:
+    def starts_word(self) -> npt.NDArray[np.bool_]:
         """Whether each piece is marked as the first of a word; bool `(pieces,)`."""
         return np.array([text.startswith(" ") for text in self.texts])
 
@@ -237,7 +237,7 @@ class WordPieceVocabulary(Vocabulary):
         ]
 
     @property
-    def begins_word(self) -> npt.NDArray[np.bool_]:
+    def starts_word(self) -> npt.NDArray[np.bool_]:
         return np.array([not piece.startswith(CONTINUES) for piece in self.pieces])
 
     def contents(self) -> bytes:

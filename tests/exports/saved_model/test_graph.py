@@ -73,7 +73,7 @@ def test_windows(documents, data):
     tokens = tf.range(int(lengths.sum()) + 1)
     assert windows.take(tokens).to_list() == expected.tokens.to_lists()
     np.testing.assert_array_equal(windows.documents, expected.documents)
-    places, is_owned = windows.places(tf.ones_like(windows.begins), 14)
+    places, is_owned = windows.places(tf.ones_like(windows.starts), 14)
     owned = expected.tokens.values[expected.owned]
     np.testing.assert_array_equal(places[is_owned], owned)
 

@@ -52,7 +52,7 @@ def test_masking_and_tagging_find_the_same_words(text):
     # A vocabulary with one piece for each character.
     one_each = SimpleNamespace(
         texts=["[CLS]", *text],
-        begins_word=np.zeros(1 + len(text), bool),
+        starts_word=np.zeros(1 + len(text), bool),
         marks_words=False,
         special_ids={"cls_token": 0},
     )

@@ -12,10 +12,7 @@ from hypothesis import given, settings
 from keras_albert.backbone import AlbertBackbone
 from keras_albert.preprocessors.albert_tokenizer import AlbertTokenizer
 from keras_albert.text.masking import WordStarts, tokenize_masks
-from keras_albert.text.tokenizer.read_word_piece import (
-    holds_word_piece,
-    read_word_piece,
-)
+from keras_albert.text.tokenizer.read_word_piece import has_word_piece, read_word_piece
 from keras_albert.text.tokenizer.text_rules import TextRules
 from keras_albert.text.tokenizer.word_piece import WordPieceRules, transformers_config
 from tests.property.strange_texts import TEXTS
@@ -187,7 +184,7 @@ def test_files_of_transformers(tmp_path, rules, files):
     if files == "tokenizer.json":
         (tmp_path / "vocab.txt").unlink()
         (tmp_path / "tokenizer_config.json").unlink()
-    assert holds_word_piece(tmp_path)
+    assert has_word_piece(tmp_path)
     assert read_word_piece(tmp_path) == AlbertTokenizer(PIECES, rules).proto
 
 
@@ -290,7 +287,7 @@ def test_other_kinds_are_refused_by_name(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"byte-level BPE.*RoBERTa"):
         read_word_piece(tmp_path)
     (tmp_path / "tokenizer.json").write_text(json.dumps({"model": {"type": "BPE"}}))
-    assert not holds_word_piece(tmp_path)
+    assert not has_word_piece(tmp_path)
     with pytest.raises(ValueError, match="type 'BPE', which keras_albert does not"):
         read_word_piece(tmp_path)
 
