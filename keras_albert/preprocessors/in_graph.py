@@ -200,19 +200,19 @@ class GraphWordPiece(tf.Module):
         ids, starts, ends = ids.values, starts.values, ends.values
 
         # From bytes in words to the new characters, and to bytes in texts.
-        byte_begins = tf.cumsum(_byte_lengths(new), exclusive=True)
-        word_begins = words.row_starts()
-        base = tf.gather(tf.concat([byte_begins, [0]], axis=0), word_begins)
+        byte_starts = tf.cumsum(_byte_lengths(new), exclusive=True)
+        word_starts = words.row_starts()
+        base = tf.gather(tf.concat([byte_starts, [0]], axis=0), word_starts)
         base = tf.gather(base, owner)
         is_whole = ids == self._vocabulary.unknown_id
         start, end = (
             tf.searchsorted(
-                byte_begins, base + tf.cast(each, tf.int64), out_type=tf.int64
+                byte_starts, base + tf.cast(each, tf.int64), out_type=tf.int64
             )
             for each in (starts, ends)
         )
-        start = tf.where(is_whole, tf.gather(word_begins, owner), start)
-        end = tf.where(is_whole, tf.gather(word_begins + sizes, owner), end)
+        start = tf.where(is_whole, tf.gather(word_starts, owner), start)
+        end = tf.where(is_whole, tf.gather(word_starts + sizes, owner), end)
         first = tf.gather(first, tf.gather(source, start))
         last = tf.gather(last, tf.gather(source, end - 1))
         return ids, first, last, tf.gather(row_of_word, owner)
