@@ -228,13 +228,15 @@ def test_selection_rates_of_one_and_zero(tokenizer, rows):
     assert masked.positions.shape == rows.shape
     np.testing.assert_array_equal(masked.weights.sum(axis=1), (rows > MASK).sum(axis=1))
     few = WholeWordMasking(
-        tokenizer, MaskingRates(mask_selection_rate=1.0, mask_selection_length=4)
+        tokenizer.vocabulary,
+        MaskingRates(mask_selection_rate=1.0, mask_selection_length=4),
     )
     masked = few(rows, np.random.default_rng(0))
     assert masked.positions.shape == (64, 4)
     assert masked.weights.any(axis=1).all()
     nothing = WholeWordMasking(
-        tokenizer, MaskingRates(mask_selection_rate=0.0, mask_selection_length=4)
+        tokenizer.vocabulary,
+        MaskingRates(mask_selection_rate=0.0, mask_selection_length=4),
     )
     masked = nothing(rows, np.random.default_rng(0))
     np.testing.assert_array_equal(masked.token_ids, rows)
