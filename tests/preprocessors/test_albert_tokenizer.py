@@ -169,7 +169,7 @@ def test_methods_of_transformers(tokenizer):
     assert tokenizer.get_special_tokens_mask([7, 8], [9]) == [1, 0, 0, 1, 0, 1]
     mask = tokenizer.get_special_tokens_mask(pair, already_has_special_tokens=True)
     assert mask == [1, 0, 0, 1, 0, 1]
-    with pytest.raises(ValueError, match="Pass the whole row"):
+    with pytest.raises(ValueError, match="pass the whole row"):
         tokenizer.get_special_tokens_mask([2], [3], already_has_special_tokens=True)
 
 

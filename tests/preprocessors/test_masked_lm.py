@@ -125,7 +125,7 @@ def test_mask_tokens_in_texts(preprocessor):
 
 
 def test_targets_raise(preprocessor):
-    with pytest.raises(ValueError, match="Leave them out"):
+    with pytest.raises(ValueError, match="Leave out `y`"):
         preprocessor(TEXTS, y=list(range(12)))
 
 

@@ -231,5 +231,5 @@ class TestBadInput:
         assert weights["start_logits"].tolist() == [2.0]
 
     def test_answer_without_tokens_raises(self, make):
-        with pytest.raises(ValueError, match="row 0 has nothing that the vocabulary"):
+        with pytest.raises(ValueError, match="row 0 has no tokens"):
             make().encode(([QUESTION], ["noon \u200b then"]), [(5, "\u200b")])

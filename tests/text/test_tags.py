@@ -216,12 +216,11 @@ def test_pandas_columns():
 @pytest.mark.parametrize(
     ("x", "error", "message"),
     [
-        ([["a"], "b"], ValueError, "Row 1 is a text, but row 0 is a list of words"),
-        (["b", ["a"]], ValueError, "Row 1 is a list of words, but row 0 is a text"),
+        ([["a"], "b"], ValueError, "Row 1 is a text, and row 0 a list of words"),
         ([["a"], ["b", None]], ValueError, "row 1 of the words of row 1 is None"),
         ([["a", ["b"]]], ValueError, "row 1 of the words of row 0 is a list"),
         (["a", None], ValueError, "row 1 of texts is None"),
-        ((["a"], ["b"]), TypeError, "A tuple is the words of one text"),
+        ((["a"], ["b"]), ValueError, "row 0 of the words of row 0 is a list"),
         (None, TypeError, "NoneType"),
         (3, TypeError, "int"),
     ],
@@ -257,7 +256,10 @@ def test_tags_of_the_words_of_entities(spans, tags):
 @pytest.mark.parametrize(
     ("spans", "message"),
     [
-        ([(17, 24)], r"Row 7: the entity from 17 to 24 \('London'\) ends outside"),
+        (
+            [(17, 24)],
+            r"Row 7: the entity from 17 to 24 \('London'\) ends after the text",
+        ),
         ([(3, 4)], r"Row 7: the entity from 3 to 4 \(' '\) contains no word"),
         ([(0, 5), (6, 12)], r"Row 7: the entity from 6 to 12 .* shares a word"),
     ],
@@ -271,7 +273,7 @@ def test_missing_tag_raises():
     target = entities((0, 3), tags=(1, 1, -1, -1))
     assert word_tags(target, split_words(TEXT), 0)[0] == 1
     target = entities((0, 12), tags=(1, 1, -1, -1))
-    with pytest.raises(ValueError, match="the model no tag for the others"):
+    with pytest.raises(ValueError, match="the model no tag for all"):
         word_tags(target, split_words(TEXT), 0)
 
 
