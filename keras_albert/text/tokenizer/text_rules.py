@@ -8,7 +8,7 @@ TensorFlow graph, a server), at the speed of C++ and with offsets into the origi
 
 import functools
 import unicodedata
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -18,7 +18,6 @@ import sentencepiece
 
 from keras_albert.text.tokenizer import sentencepiece_file as sentencepiece_messages
 from keras_albert.text.tokenizer.sentencepiece_file import parse_vocabulary
-from keras_albert.utils.arguments import check_choice
 
 # The characters that the vocabulary normalizes to a space: Python's whitespace, and
 # characters without width, such as the joiner within an emoji.
@@ -108,16 +107,6 @@ def rule_name(rules: TextRules) -> str:
     """Return the name of rules in a model file, its `normalizer_spec.name`."""
     chosen = [field.name for field in fields(rules) if getattr(rules, field.name)]
     return "_".join([_PREFIX, *chosen])
-
-
-def read_text_rules(text_rules: Any) -> str | TextRules:
-    """Read a tokenizer's `text_rules` argument."""
-    if isinstance(text_rules, Mapping):
-        return TextRules(**text_rules)
-    if isinstance(text_rules, TextRules):
-        return text_rules
-    check_choice(("auto", "keep"), text_rules=text_rules)
-    return str(text_rules)
 
 
 def default_text_rules(proto: bytes) -> TextRules | None:

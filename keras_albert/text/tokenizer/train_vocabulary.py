@@ -125,7 +125,14 @@ def train_vocabulary(
     except RuntimeError as error:
         if source.error is not None:
             raise source.error from None
-        raise ValueError(_explain(str(error), vocabulary_size, source.count)) from error
+        if not source.count:
+            raise ValueError(
+                "All lines are blank. Pass texts or files with text."
+            ) from None
+        raise ValueError(
+            f"SentencePiece could not train {vocabulary_size} pieces on {source.count} "
+            f"lines: {error}"
+        ) from error
     finally:
         sentencepiece.SetMinLogLevel(0)
     trained = parse_vocabulary(model.getvalue())
@@ -195,26 +202,3 @@ def _ruled_normalizer(rules: TextRules) -> Any:
     model.pieces.add(piece="<unk>")
     ruled = parse_vocabulary(add_text_rules(model.SerializeToString(), rules))
     return sentencepiece.SentencePieceNormalizer(normalizer_spec=ruled.normalizer_spec)
-
-
-def _explain(problem: str, vocabulary_size: int, lines: int) -> str:
-    """Return an error message for the caller, from SentencePiece's message."""
-    if limit := re.search(r"too high .*<= (\d+)", problem):
-        return (
-            f"`vocabulary_size={vocabulary_size}` is too large for these texts: "
-            f"{lines} lines have at most {limit[1]} pieces. Lower it to that, or train "
-            "on more text. In Python, `hard_vocab_limit=False` takes as many as there "
-            "are."
-        )
-    if needed := re.search(r"smaller than required_chars\. \d+ vs (\d+)", problem):
-        return (
-            f"`vocabulary_size={vocabulary_size}` is too small for these texts: their "
-            f"characters and the special tokens alone are {needed[1]} pieces. Raise "
-            "it above that, or lower `character_coverage`."
-        )
-    if not lines or "sentences_.empty()" in problem:
-        return (
-            "There is no text to train on: all lines are blank. "
-            "Pass texts or files with text."
-        )
-    return f"SentencePiece could not train on {lines} lines: {problem}"

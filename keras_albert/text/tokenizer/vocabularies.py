@@ -8,7 +8,7 @@ A vocabulary is the bytes of a file: of a SentencePiece model, or of a WordPiece
 import abc
 import functools
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from typing import Any
@@ -34,7 +34,6 @@ from keras_albert.text.tokenizer.text_rules import (
     TextRules,
     add_text_rules,
     default_text_rules,
-    read_text_rules,
     trim_blanks,
 )
 from keras_albert.text.tokenizer.word_piece import (
@@ -43,12 +42,12 @@ from keras_albert.text.tokenizer.word_piece import (
     WordPieceRules,
     auto_rules,
     is_word_piece,
-    is_word_piece_config,
     parse_word_piece,
     rules_config,
     write_word_piece,
 )
 from keras_albert.types import FloatArray, IntArray
+from keras_albert.utils.arguments import check_choice
 from keras_albert.utils.reading import reading
 
 # Fewer are tokenized without threads.
@@ -291,12 +290,13 @@ AnyRules = str | TextRules | WordPieceRules
 
 
 def read_any_rules(text_rules: Any) -> AnyRules:
-    """Read a tokenizer's `text_rules`; see `read_text_rules`."""
-    if isinstance(text_rules, WordPieceRules):
-        return text_rules
-    if is_word_piece_config(text_rules):
-        return WordPieceRules(**text_rules)
-    return read_text_rules(text_rules)
+    """Read a tokenizer's `text_rules`: rules, their config, "auto" or "keep"."""
+    if isinstance(text_rules, Mapping):
+        kind = WordPieceRules if "split_cjk" in text_rules else TextRules
+        return kind(**text_rules)
+    if not isinstance(text_rules, WordPieceRules | TextRules):
+        check_choice(("auto", "keep"), text_rules=text_rules)
+    return text_rules  # type: ignore[no-any-return]
 
 
 def rules_in_config(rules: AnyRules, proto: bytes | None) -> Any:

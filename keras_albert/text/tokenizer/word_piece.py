@@ -97,11 +97,6 @@ def is_word_piece(proto: bytes) -> bool:
     return proto[:1] == b"{"
 
 
-def is_word_piece_config(text_rules: Any) -> bool:
-    """Return whether `text_rules` in a config belong to a WordPiece vocabulary."""
-    return isinstance(text_rules, Mapping) and "split_cjk" in text_rules
-
-
 def auto_rules(pieces: Sequence[str]) -> WordPieceRules:
     """Return the rules of uncased BERT, or, if pieces have capitals, of cased BERT."""
     special = WordPieceRules().special_tokens
@@ -249,15 +244,6 @@ class CharacterTable(NamedTuple):
     kinds: IntArray
     outputs: IntArray
     lengths: IntArray
-
-    def entry(self, code: int) -> tuple[int, str]:
-        """Return the kind of a character, and the text that replaces it."""
-        index = self.entries[self.pages[code // _PAGE] * _PAGE + code % _PAGE]
-        first = self.lengths[:index].sum()
-        codes = self.outputs[first : first + self.lengths[index]]
-        # Most characters stay, and share an entry with the code 0.
-        text = "".join(chr(c or code) for c in codes)
-        return int(self.kinds[index]), text
 
 
 @functools.lru_cache(maxsize=4)
