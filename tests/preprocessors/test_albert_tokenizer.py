@@ -79,11 +79,6 @@ def test_graph_refuses_what_is_not_utf8(tokenizer, method):
         next(iter(data))
 
 
-def test_graph_takes_an_empty_batch(tokenizer, in_graph):
-    ids, (_, starts, _) = in_graph([])
-    assert (ids, starts) == ([], [])
-
-
 def test_all_types_are_equal(tokenizer):
     expected = tokenizer(["the café", "a"])
     assert tokenizer(("the café", b"a")) == expected

@@ -239,12 +239,3 @@ def test_texts_without_masks_are_tokenized_as_usual(tokenizer):
     texts = ["the town", "", "mask [mask] [CLS]"]
     assert tokenize_masks(tokenizer.vocabulary, texts).to_lists() == tokenizer(texts)
     assert tokenize_masks(tokenizer.vocabulary, []).to_lists() == []
-
-
-def test_batch_equals_single_texts(tokenizer):
-    texts = ["a [MASK]", "", "no mask", "[MASK] b [MASK]"]
-    together = tokenize_masks(tokenizer.vocabulary, texts).to_lists()
-    alone = [
-        tokenize_masks(tokenizer.vocabulary, [text]).to_lists()[0] for text in texts
-    ]
-    assert together == alone

@@ -144,24 +144,6 @@ def test_default_buckets_on_a_gpu(monkeypatch):
     assert default_length_buckets(512) == tuple(range(8, 513, 8))
 
 
-def test_default_buckets_up_to_512(monkeypatch):
-    monkeypatch.setattr(length_buckets, "_is_on_cpu", lambda: True)
-    expected = {
-        "jax": (8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512),
-        "tensorflow": tuple(range(1, 513)),
-        "torch": (
-            *range(1, 32),
-            *(
-                n
-                for power in (32, 64, 128, 256)
-                for n in range(power, 2 * power, power // 16)
-            ),
-            512,
-        ),
-    }
-    assert default_length_buckets(512) == expected[keras.config.backend()]
-
-
 @pytest.mark.parametrize("seed", [None, 0])
 def test_batches_have_little_padding(seed):
     # A skewed distribution of lengths up to 512, as for real sentences.
