@@ -105,7 +105,7 @@ class GraphWordPiece(tf.Module):
             return tuple(part.values for part in found)
         find = self._around_tokens if self._never_split else self._pieces
         ids, starts, ends, rows = find(texts)
-        # Of several pieces of one character, the last has its text.
+        # The last of several pieces of one character has its text.
         following = tf.where(rows[1:] == rows[:-1], starts[1:], ends[:-1])
         ends = tf.concat([tf.minimum(ends[:-1], following), ends[-1:]], axis=0)
         if self._out_type == tf.string:

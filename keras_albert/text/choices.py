@@ -110,7 +110,7 @@ def _number(answer: Any, row: int) -> int:
         return int(answer)
     raise ValueError(
         f"Row {row} has the answer {answer!r}. Pass the number of the right choice, "
-        "from 0 on, or its letter, from 'A' on; drop the row if nobody knows."
+        "from 0 on, or its letter, from 'A' on."
     )
 
 

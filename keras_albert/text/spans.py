@@ -327,7 +327,7 @@ _IMPOSSIBLE = -1e20
 
 @dataclass(frozen=True)
 class SpanCandidates:
-    """The likeliest answers of each question, and the least score of "no answer"."""
+    """The most likely answers of each question, and the least score of "no answer"."""
 
     starts: list[Int64Array]
     ends: list[Int64Array]
@@ -466,7 +466,7 @@ def is_invisible(text: str) -> bool:
 def rank_answers(
     found: SpanCandidates, row: int, context: str, null_threshold: float | None
 ) -> list[dict[str, Any]]:
-    """Return the answers to one question, and "no answer", the likeliest first."""
+    """Return the answers to one question, and "no answer", the most likely first."""
     spans = zip(found.starts[row], found.ends[row], found.scores[row], strict=True)
     ranked = [
         _describe(context, int(start), int(end), float(np.exp(score)))

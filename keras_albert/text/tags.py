@@ -376,7 +376,7 @@ def _tags_of_spans(target: SpanTags, words: WordRow, row: int) -> IntArray:
 class TaggedDocuments:
     """Documents of words, as rows of pieces, with optional tags; see `Examples`."""
 
-    # Of overlapping windows, the one with the most context trains and predicts a piece.
+    # The window with the most context around a piece trains and predicts it.
     # `pieces` and `tags`, below 0 if ignored, are concatenated over all words.
 
     def __init__(

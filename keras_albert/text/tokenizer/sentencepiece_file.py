@@ -129,7 +129,7 @@ _FETCH = (
     "`spiece.model` (or `30k-clean.model`) again and compare its size."
 )
 _TRAIN = "train one with `keras_albert.text.train_vocabulary`"
-_REMEDY = "Copy or download it again, or pass a `tokenizer` of your own."
+_REMEDY = "Copy or download it again, or pass your own `tokenizer`."
 
 
 def parse_vocabulary(proto: bytes) -> Any:

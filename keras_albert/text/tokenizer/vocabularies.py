@@ -99,7 +99,7 @@ class Vocabulary(abc.ABC):
     @property
     @abc.abstractmethod
     def texts(self) -> list[str]:
-        """What each piece adds to a text, with the space before it."""
+        """The text that each piece adds, with the space before it."""
 
     @property
     def starts_word(self) -> npt.NDArray[np.bool_]:
@@ -227,7 +227,7 @@ class WordPieceVocabulary(Vocabulary):
 
     @functools.cached_property
     def texts(self) -> list[str]:
-        """What each piece adds to a text, as in the decoder of `tokenizers`."""
+        """The text that each piece adds, as in the decoder of `tokenizers`."""
         return [
             piece.removeprefix(CONTINUES)
             if piece.startswith((CONTINUES, *_CLOSING)) and piece != CONTINUES
@@ -260,7 +260,7 @@ class WordPieceVocabulary(Vocabulary):
         for row in found:
             spans = np.array(row.offsets, np.int32).reshape(-1, 2)
             starts, ends = spans[:, 0], spans[:, 1]
-            # Of several pieces of one character, the last has its text.
+            # The last of several pieces of one character has its text.
             ends[:-1] = np.minimum(ends[:-1], starts[1:])
             rows_found.append((np.array(row.ids, np.int32), starts, ends))
         return rows_found

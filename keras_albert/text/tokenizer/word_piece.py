@@ -229,7 +229,7 @@ def template(cls: str, sep: str, ids: Mapping[str, int]) -> dict[str, Any]:
     }
 
 
-# What becomes of a character.
+# The kinds of characters.
 IN_WORD, SPACE, ALONE, DROPPED = 0, 1, 2, 3
 
 _PAGE = 256
@@ -237,7 +237,7 @@ _SEPARATOR = "|"
 
 
 class CharacterTable(NamedTuple):
-    """What replaces each character `c`: `entries[pages[c // 256] * 256 + c % 256]`."""
+    """The replacement of each character `c`: `entries[pages[c // 256] * 256 + c % 256]`."""
 
     pages: IntArray
     entries: IntArray
@@ -291,7 +291,7 @@ def character_table(rules: WordPieceRules) -> CharacterTable:
 
 
 def _punctuation(characters: list[str]) -> set[str]:
-    """Return which characters the pre-tokenizer takes for words of their own."""
+    """Return which characters the pre-tokenizer takes for separate words."""
     text = "a".join(["", *characters, ""])
     words = tokenizers.pre_tokenizers.BertPreTokenizer().pre_tokenize_str(text)
     return {word for word, _ in words if len(word) == 1 and word != "a"}
