@@ -237,7 +237,7 @@ _SEPARATOR = "|"
 
 
 class CharacterTable(NamedTuple):
-    """The replacement of each character `c`: `entries[pages[c // 256] * 256 + c % 256]`."""
+    """Replaces each character `c` by `entries[pages[c // 256] * 256 + c % 256]`."""
 
     pages: IntArray
     entries: IntArray
