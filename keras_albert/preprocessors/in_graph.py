@@ -252,8 +252,7 @@ def check_utf8(texts: Any, name: str = "texts") -> Any:
     row = tf.argmin(tf.concat([flat, [1]], axis=0))
     remedy = (
         f" of {name} is not UTF-8. Decode it with the encoding it was written in, "
-        'as in `tf.strings.unicode_transcode(texts, "LATIN1", "UTF-8")`; with '
-        '"UTF-8" for both, invalid bytes are replaced.'
+        'as in `tf.strings.unicode_transcode(texts, "LATIN1", "UTF-8")`.'
     )
     message = tf.strings.join(["row ", tf.strings.as_string(row), remedy])
     check = tf.debugging.Assert(tf.reduce_all(is_text), [message])

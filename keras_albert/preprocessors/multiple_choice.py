@@ -1,6 +1,5 @@
 """Preprocessor of the multiple-choice model."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import keras
@@ -108,12 +107,3 @@ class AlbertMultipleChoicePreprocessor(
         examples = LabelledTexts(rows, y, sample_weight)
         check_answers(y, rows.counts)
         return examples, batched
-
-    def split_element(self, element: tuple[Any, ...]) -> tuple[Any, Any, Any]:
-        """Split one element of a data set, unless it is columns of texts."""
-        first = element[0]
-        rows = isinstance(first, list) and bool(first)
-        if isinstance(first[0] if rows else first, tuple | Mapping):
-            x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(element)
-            return x, y, sample_weight
-        return element, None, None

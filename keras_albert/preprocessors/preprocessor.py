@@ -213,8 +213,6 @@ class AlbertPreprocessor(PresetMixin):
                 f"such as `tf.data.Dataset.map`'s. Received: {x}. Pass the data set of "
                 "raw batches to the task."
             )
-        if isinstance(x, tuple) and y is None and sample_weight is None:
-            x, y, sample_weight = self.split_element(x)
         # With `y` passed by name, KerasHub does not read a pair as `(x, y)`.
         return super().__call__(x, y=y, sample_weight=sample_weight, **kwargs)  # type: ignore[misc]
 
@@ -224,13 +222,6 @@ class AlbertPreprocessor(PresetMixin):
         return keras.utils.pack_x_y_sample_weight(
             *pack_all(examples, self.padded_length, batched)
         )
-
-    def split_element(self, element: tuple[Any, ...]) -> tuple[Any, Any, Any]:
-        """Split an element of a data set, unless it is raw input, such as a pair."""
-        if len(element) > 1 and all(map(reading.holds_text, element[1:])):
-            return element, None, None
-        x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(element)
-        return x, y, sample_weight
 
     @classmethod
     def _add_missing_kwargs(cls, loader: Any, kwargs: dict[str, Any]) -> dict[str, Any]:
@@ -333,11 +324,11 @@ class AlbertClassifierPreprocessor(
             `(batch, length)`, or `(length,)` for one example; with labels and
             weights, `(x, y, sample_weight)`.
         """
-        if y is not None and reading.holds_text(y):
+        if y is not None and reading.are_texts(y):
             raise ValueError(
-                "The labels are texts. If they are the second texts of pairs, pass one "
-                "tuple, `preprocessor((first, second))`; if they are names of classes, "
-                "pass their numbers."
+                "The labels are texts. For pairs call `preprocessor((first, second))`; "
+                "for names of classes pass their numbers, or texts and names to the "
+                "classifier."
             )
         if reading.is_graph_text(x):
             packed = self.call_in_graph(x, self.sequence_length or self._buckets())

@@ -106,8 +106,3 @@ class AlbertTokenClassifierPreprocessor(
             None if sample_weight is None else word_weights(sample_weight, words),
         )
         return documents, True
-
-    def split_element(self, element: tuple[Any, ...]) -> tuple[Any, Any, Any]:
-        """Split one element of a data set; there are no pairs of texts here."""
-        x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(element)
-        return x, y, sample_weight

@@ -6,24 +6,19 @@ from typing import Any
 import numpy as np
 
 from keras_albert.text.packing import EncodedTexts, SpecialIds, TokenRows, ragged_range
-from keras_albert.text.reading import (
-    dicts_as_tuples,
-    plain_column,
-    split_columns,
-    to_text_rows,
-)
+from keras_albert.text.reading import plain_column, split_columns, to_text_rows
 from keras_albert.types import Int64Array, IntArray
 
 
 def choice_columns(x: Any) -> tuple[tuple[list[Any], ...], bool]:
     """Read questions into columns; return also whether they were a batch."""
-    x = dicts_as_tuples(x, ("question", "choices"), ("context",))
-    columns = x if isinstance(x, tuple) else split_columns(x)
+    is_empty = isinstance(x, list) and not x
+    columns = split_columns(([], []) if is_empty else x)
     if len(columns) not in (2, 3):
         raise TypeError(
-            "Pass (contexts, questions, choices), (questions, choices), or a list of "
-            "such tuples, or of dicts with context, question, choices. Received: "
-            f"{type(x).__name__} of {len(columns)} columns"
+            "Pass (contexts, questions, choices), (questions, choices), a list of such "
+            "tuples, or a data set of ((contexts, questions, choices), answers). "
+            f"Received: {type(x).__name__} of {len(columns)} columns"
         )
     *texts, choices = columns
     names = ("contexts", "questions")[-len(texts) :]
@@ -41,8 +36,7 @@ def choice_columns(x: Any) -> tuple[tuple[list[Any], ...], bool]:
 
 
 def _read_choices(choices: Any, batched: bool) -> list[list[str]]:
-    is_series = hasattr(choices, "to_list")
-    choices = choices.to_list() if is_series else plain_column(choices)
+    choices = plain_column(choices)
     if hasattr(choices, "numpy"):
         choices = choices.numpy()
     rows = choices if batched else [choices]
@@ -68,7 +62,7 @@ def _read_row(row: Any, number: int) -> list[str]:
 
 def encode_answers(y: Any) -> IntArray:
     """Convert answers, numbers from 0 or letters from "A", to numbers of choices."""
-    y = plain_column(y.detach().cpu() if hasattr(y, "detach") else y)
+    y = plain_column(y)
     # As objects: NumPy would convert numbers to strings in a list with letters.
     answers = np.asarray(y, object if isinstance(y, list | tuple) else None)
     if answers.ndim == 2 and answers.shape[1] == 1:

@@ -18,7 +18,7 @@ from keras_albert.text.packing import (
     ragged_range,
     weights_by_target,
 )
-from keras_albert.text.reading import dicts_as_tuples, text_columns
+from keras_albert.text.reading import text_columns
 from keras_albert.text.tokenizer.vocabularies import Vocabulary
 from keras_albert.text.windows import OverlappingWindows
 from keras_albert.types import Batch, FloatArray, Int64Array
@@ -26,11 +26,12 @@ from keras_albert.types import Batch, FloatArray, Int64Array
 
 def question_contexts(x: Any) -> tuple[tuple[list[str], ...], bool]:
     """Read questions and contexts; return also whether they were a batch."""
-    columns, batched = text_columns(dicts_as_tuples(x, ("question", "context")))
+    is_empty = isinstance(x, list) and not x
+    columns, batched = text_columns(([], []) if is_empty else x)
     if len(columns) != 2:
         raise ValueError(
-            "Each question needs its context. Pass (questions, contexts), a list of "
-            "pairs, or a list of dicts of `question` and `context`."
+            "Each question needs its context. Pass (questions, contexts), a data set "
+            "of ((questions, contexts), answers), or a table."
         )
     return columns, batched
 

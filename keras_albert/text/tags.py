@@ -6,7 +6,7 @@ Source: [Tjong Kim Sang and Veenstra, 1999](https://arxiv.org/abs/cs/9907006).
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -225,7 +225,7 @@ def word_columns(x: Any) -> tuple[tuple[list[Any], ...], bool]:
     # batch of texts, a list of lists or tuples the words of a batch.
     if isinstance(x, tuple):
         return ([_read_words(x, 0)],), False
-    x = x.to_list() if hasattr(x, "to_list") else plain_column(x)
+    x = plain_column(x)
     if isinstance(x, np.ndarray) and x.ndim:
         x = list(x)
     rows = x if isinstance(x, list) else []
@@ -306,6 +306,8 @@ class SpanTags:
     spans: Int64Array
     tags: IntArray
     outside: int
+    # By start and end, as far as they were given.
+    texts: dict[tuple[int, int], str] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.spans)
@@ -342,6 +344,12 @@ def word_tags(target: Any, words: WordRow, row: int) -> IntArray:
 
 
 def _tags_of_spans(target: SpanTags, words: WordRow, row: int) -> IntArray:
+    for (start, end), text in target.texts.items():
+        if (found := words.text[start:end]) != text:
+            raise ValueError(
+                f"Row {row}: the entity {text!r:.60} from {start} to {end} is "
+                f"{found!r:.60} in the text. Count in characters of the text as given."
+            )
     starts, ends = target.spans[:, 0], target.spans[:, 1]
     first = np.searchsorted(words.ends, starts, side="right")
     last = np.searchsorted(words.starts, ends, side="left") - 1

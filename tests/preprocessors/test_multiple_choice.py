@@ -81,21 +81,8 @@ def test_long_questions_keep_their_end_and_contexts_their_start(preprocessor):
 
 
 def test_one_question_with_its_answer(preprocessor):
-    packed, answer = preprocessor(
-        {"context": CONTEXT, "question": "who?", "choices": CHOICES}, "B"
-    )
+    packed, answer = preprocessor((CONTEXT, "who?", CHOICES), "B")
     assert packed["token_ids"].shape[0] == 3
     assert int(answer) == 1
     with pytest.raises(ValueError, match=r"Row 0 has the answer 3 \(D\), but its"):
         preprocessor((CONTEXT, "who?", CHOICES), "D")
-
-
-def test_elements_of_data_sets(preprocessor):
-    columns = ([CONTEXT], ["who?"], [CHOICES])
-    rows = [(CONTEXT, "who?", CHOICES)]
-    dicts = [{"question": "who?", "choices": CHOICES}]
-    for x in (columns, columns[1:]):
-        assert preprocessor.split_element(x) == (x, None, None)
-    for x in (columns, rows, dicts, dicts[0]):
-        assert preprocessor.split_element((x, ["A"])) == (x, ["A"], None)
-        assert preprocessor.split_element((x,)) == (x, None, None)

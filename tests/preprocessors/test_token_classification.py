@@ -146,7 +146,7 @@ def test_batches_and_fixed_lengths(make):
     assert preprocessor("a b")["token_ids"].shape == (1, 8)
     assert preprocessor([])["token_ids"].shape == (0, 8)
 
-    _, y, _ = make()(([["a"]], [[1]]))  # one element of a data set
+    _, y, _ = make()([["a"]], [[1]])
     assert y[0, 1] == 1
 
 

@@ -1,5 +1,7 @@
 """Tags, words and entities."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -218,9 +220,9 @@ def test_pandas_columns():
     [
         ([["a"], "b"], ValueError, "Row 1 is a text, and row 0 a list of words"),
         ([["a"], ["b", None]], ValueError, "row 1 of the words of row 1 is None"),
-        ([["a", ["b"]]], ValueError, "row 1 of the words of row 0 is a list"),
+        ([["a", ["b"]]], ValueError, r"row 1 of the words of row 0 is \['b'\]"),
         (["a", None], ValueError, "row 1 of texts is None"),
-        ((["a"], ["b"]), ValueError, "row 0 of the words of row 0 is a list"),
+        ((["a"], ["b"]), ValueError, r"row 0 of the words of row 0 is \['a'\]"),
         (None, TypeError, "NoneType"),
         (3, TypeError, "int"),
     ],
@@ -267,6 +269,14 @@ def test_tags_of_the_words_of_entities(spans, tags):
 def test_invalid_entities_raise(spans, message):
     with pytest.raises(ValueError, match=message):
         word_tags(entities(*spans), split_words(TEXT), 7)
+
+
+def test_the_text_of_an_entity_is_compared():
+    target = replace(entities((0, 3)), texts={(0, 3): "Ada"})
+    assert word_tags(target, split_words(TEXT), 0)[0] == 10
+    target = replace(target, texts={(0, 3): "London"})
+    with pytest.raises(ValueError, match="Row 2: the entity 'London' from 0 to 3"):
+        word_tags(target, split_words(TEXT), 2)
 
 
 def test_missing_tag_raises():

@@ -227,9 +227,10 @@ def _step(classifier: "AlbertClassifier") -> Callable[..., Any]:
             rows, padding_mask=mask, training=False, num_layers=backbone.num_layers
         )
         exits = {"exit": backbone.num_layers - 1} if classifier.exits else {}
-        outputs = classifier.output_dense(backbone.pool(x, mask), **exits)
+        read = classifier.pooling.call(x, backbone.pool(x, mask), mask)
+        outputs = classifier.output_dense(read, **exits)
         outputs = ops.cast(outputs, "float32")
-        if classifier.returns_logits or classifier.is_regression:
+        if classifier.outputs_are_logits is not False or classifier.is_regression:
             return outputs
         outputs = ops.clip(outputs, 1e-7, 1 - 1e-7)
         rest = ops.log(1 - outputs) if classifier.is_multi_label else 0.0
