@@ -296,7 +296,7 @@ def read_any_rules(text_rules: Any) -> AnyRules:
         return kind(**text_rules)
     if not isinstance(text_rules, WordPieceRules | TextRules):
         check_choice(("auto", "keep"), text_rules=text_rules)
-    return text_rules  # type: ignore[no-any-return]
+    return text_rules
 
 
 def rules_in_config(rules: AnyRules, proto: bytes | None) -> Any:
