@@ -4,7 +4,6 @@ import pytest
 
 from keras_albert.preprocessors.albert_tokenizer import AlbertTokenizer
 from keras_albert.text.packing import TokenRows
-from tests.property.strange_texts import HARD_TEXTS
 
 
 @pytest.fixture(scope="module")
@@ -25,14 +24,6 @@ def in_graph(tokenizer):
 
 
 # Ids and offsets of any text.
-
-
-def test_hard_texts_in_a_graph(tokenizer, in_graph):
-    ids, with_offsets = in_graph(HARD_TEXTS)
-    assert ids == tokenizer.tokenize(HARD_TEXTS)
-    expected = tokenizer.tokenize_with_offsets(HARD_TEXTS)
-    assert with_offsets == [[row.tolist() for row in rows] for rows in expected]
-    assert {row.dtype for rows in expected for row in rows} == {np.dtype("int32")}
 
 
 def test_offsets_count_characters_of_the_original_text(tokenizer):

@@ -37,23 +37,6 @@ class TestForms:
         ids = packed["token_ids"][1 : length - 1]
         assert preprocessor.tokenizer.detokenize(ids) == "the old cafe"
 
-    @pytest.mark.parametrize(
-        "given",
-        [
-            (["the town", "a hill"], ["it rained", "by noon it"]),
-            [("the town", "it rained"), ("a hill", "by noon it")],
-        ],
-    )
-    def test_types_of_pairs_are_equal(self, preprocessor, given):
-        rows = [
-            preprocessor(pair)
-            for pair in (("the town", "it rained"), ("a hill", "by noon it"))
-        ]
-        stacked = {name: np.stack([row[name] for row in rows]) for name in NAMES}
-        assert_equal(preprocessor(given), stacked)
-        assert (stacked["token_ids"] == SEP).sum(axis=1).tolist() == [2, 2]
-        assert stacked["segment_ids"].max(axis=1).tolist() == [1, 1]
-
     def test_empty_batch(self, preprocessor):
         for empty in ([], np.array([], str), np.empty((0, 2), str)):
             shapes = {rows.shape for rows in preprocessor(empty).values()}

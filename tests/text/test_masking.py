@@ -219,32 +219,6 @@ def test_invariants_of_any_rows(any_tokenizer, rows, seed, rate, ngram, slots, p
         assert hit[short].any(axis=1).all()
 
 
-def test_selection_rates_of_one_and_zero(tokenizer, rows):
-    rows = rows[:64]
-    everything = WholeWordMasking(
-        tokenizer.vocabulary, MaskingRates(mask_selection_rate=1.0)
-    )
-    masked = everything(rows, np.random.default_rng(0))
-    assert masked.positions.shape == rows.shape
-    np.testing.assert_array_equal(masked.weights.sum(axis=1), (rows > MASK).sum(axis=1))
-    few = WholeWordMasking(
-        tokenizer.vocabulary,
-        MaskingRates(mask_selection_rate=1.0, mask_selection_length=4),
-    )
-    masked = few(rows, np.random.default_rng(0))
-    assert masked.positions.shape == (64, 4)
-    assert masked.weights.any(axis=1).all()
-    nothing = WholeWordMasking(
-        tokenizer.vocabulary,
-        MaskingRates(mask_selection_rate=0.0, mask_selection_length=4),
-    )
-    masked = nothing(rows, np.random.default_rng(0))
-    np.testing.assert_array_equal(masked.token_ids, rows)
-    for array in (masked.positions, masked.labels, masked.weights):
-        assert array.shape == (64, 4)
-        assert not array.any()
-
-
 def test_rows_without_words(masking):
     masked = masking(np.array([[CLS, SEP, PAD]], np.int32), np.random.default_rng(0))
     assert not masked.weights.any()

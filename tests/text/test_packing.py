@@ -138,14 +138,6 @@ def test_packs_like_a_naive_implementation(rows, max_length, extra, truncate):
         assert packed[name].dtype == np.int32
 
 
-@pytest.mark.parametrize("columns", [1, 2])
-def test_empty_batch(columns):
-    empty = (TokenRows.from_lists([]),) * columns
-    encoded = EncodedTexts(empty, SPECIAL, 8)
-    assert encoded.pack(np.arange(0), 4)["token_ids"].shape == (0, 4)
-    assert encoded.lengths.tolist() == []
-
-
 lengths_of_texts = st.lists(st.integers(1, 600), max_size=300).map(np.array)
 
 
