@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keras_albert.preprocessors.token_classification import word_tags
 from keras_albert.text.tags import (
     SCHEMES,
     Span,
@@ -24,6 +23,7 @@ from keras_albert.text.tags import (
     tag_names,
     tags_to_spans,
     word_columns,
+    word_tags,
 )
 
 # Gaps, lengths and labels of entities; a label may look like a mark.
@@ -311,7 +311,7 @@ def test_the_score_is_the_mean_over_words():
     np.testing.assert_allclose([score for _, score in found], [0.7, 0.5])
 
 
-def test_words_that_nobody_sees_neither_begin_nor_part_an_entity():
+def test_words_that_nobody_sees_neither_start_nor_part_an_entity():
     rows = np.eye(3)[[0, 0, 1, 0]]
     found = find_entities(rows, np.array([False, True, False, False]), NAMES)
     assert found == [(Span(1, 2, "x"), 1.0)]
