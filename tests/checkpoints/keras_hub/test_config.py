@@ -165,10 +165,10 @@ def test_the_old_name_is_known(preset):
     [
         ({"sequence_length": "16"}, "`sequence_length` must be.*Received: .*'16'"),
         ({"sequence_length": 2}, "`sequence_length` must be at least 5"),
-        ({"truncate": "head"}, "`truncate` must be 'round_robin' or 'waterfall'"),
+        ({"truncate": "head"}, "`truncate` must be one of 'round_robin', 'waterfall'"),
         (
             {"truncate": ["waterfall"]},
-            "`truncate` must be 'round_robin' or 'waterfall'",
+            "`truncate` must be one of 'round_robin', 'waterfall'",
         ),
     ],
 )
