@@ -19,10 +19,7 @@ MODULES = {
         "Recipes",
         "The settings of the published fine-tuning runs.",
     ),
-    "keras_albert.text": (
-        "Text",
-        "The tokenizer, preprocessors, vocabularies and files.",
-    ),
+    "keras_albert.text": ("Text", "Vocabularies, text rules and files, without Keras."),
     "keras_albert.layers": ("Layers", "The layers of ALBERT, for models of your own."),
     "keras_albert.pretraining": (
         "Pretraining",

@@ -39,10 +39,7 @@ from keras_albert.checkpoints.weight_map import (
 from keras_albert.presets.checkpoint import CONFIG_FILE, CheckpointFormat, Files
 from keras_albert.tasks.cloning import merge_adapters
 from keras_albert.text.tokenizer import word_piece
-from keras_albert.text.tokenizer.read_word_piece import (
-    holds_word_piece,
-    read_word_piece,
-)
+from keras_albert.text.tokenizer.read_word_piece import has_word_piece, read_word_piece
 from keras_albert.text.tokenizer.vocabularies import open_vocabulary
 from keras_albert.utils.reading import write_json
 
@@ -202,7 +199,7 @@ class TransformersCheckpoint(WeightMapCheckpoint):
         if path is not None and path.name == _VOCABULARY_FILE:
             vocabulary = super().read_vocabulary()
             vocabulary = tokenizer_json.add_stated_rules(vocabulary, self.directory)
-        elif holds_word_piece(self.directory):
+        elif has_word_piece(self.directory):
             vocabulary = read_word_piece(self.directory)
         elif path is not None:
             vocabulary = tokenizer_json.vocabulary_from_tokenizer_json(path)

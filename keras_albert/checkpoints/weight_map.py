@@ -15,10 +15,7 @@ import numpy.typing as npt
 from keras_albert.layers.base_layer import get_activation
 from keras_albert.layers.transformer_block import DENSE_LAYERS
 from keras_albert.presets.checkpoint import Checkpoint, CheckpointFormat
-from keras_albert.text.tokenizer.read_word_piece import (
-    holds_word_piece,
-    read_word_piece,
-)
+from keras_albert.text.tokenizer.read_word_piece import has_word_piece, read_word_piece
 from keras_albert.text.tokenizer.vocabularies import read_any_vocabulary
 
 Array: TypeAlias = npt.NDArray[Any]
@@ -384,7 +381,7 @@ class WeightMapCheckpoint(Checkpoint):
 
     def read_vocabulary(self) -> bytes:
         path = self.find_vocabulary()
-        if path is None and holds_word_piece(self.directory):
+        if path is None and has_word_piece(self.directory):
             return read_word_piece(self.directory)
         if path is None:
             first, *others = (f"`{name}`" for name in self.vocabulary_files)

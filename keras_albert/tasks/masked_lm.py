@@ -18,12 +18,12 @@ from keras_albert.layers.run_layers import call_layer
 from keras_albert.preprocessors.masked_lm import (
     AlbertMaskedLMPreprocessor,
     AlbertPretrainerPreprocessor,
-    WrittenMasks,
 )
 from keras_albert.tasks.heads import output_dense
 from keras_albert.tasks.losses_and_metrics import TokenAccuracy
 from keras_albert.tasks.predict import outputs_of, softmax
 from keras_albert.tasks.task import AlbertTask, TaskTraits
+from keras_albert.text.masking import WrittenMasks
 from keras_albert.types import Activation, Int64Array, IntArray, Tensor, Texts
 from keras_albert.utils.arguments import check_positive
 

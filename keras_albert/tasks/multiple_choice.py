@@ -11,14 +11,11 @@ from keras_albert.data.tables import Columns, read_ids
 from keras_albert.layers.attention import packing_inputs
 from keras_albert.layers.heads import MISSING_CHOICE, ChoiceScores, ChoicesToRows
 from keras_albert.layers.run_layers import call_layer
-from keras_albert.preprocessors.multiple_choice import (
-    AlbertMultipleChoicePreprocessor,
-    check_answers,
-    encode_answers,
-)
+from keras_albert.preprocessors.multiple_choice import AlbertMultipleChoicePreprocessor
 from keras_albert.tasks.heads import output_dense, output_dropout
 from keras_albert.tasks.predict import softmax
 from keras_albert.tasks.task import AlbertTask, TaskTraits
+from keras_albert.text.choices import check_answers, encode_answers
 from keras_albert.text.reading import TextBatch
 from keras_albert.types import FloatArray, IntArray, Mode
 

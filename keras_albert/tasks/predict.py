@@ -20,7 +20,7 @@ from keras_albert.devices.batch_sharding import num_parts, share_dataset, take_r
 from keras_albert.devices.processes import restore_on_error, spans_processes
 from keras_albert.layers.attention import packing_inputs
 from keras_albert.layers.run_layers import call_layer
-from keras_albert.text.packing import TextWindows
+from keras_albert.text.windows import TextWindows
 from keras_albert.types import FloatArray, Task, Texts
 from keras_albert.utils.arguments import check_options
 from keras_albert.utils.keras_internals import IN_USE, has_no_value

@@ -7,8 +7,8 @@ import numpy as np
 from keras_albert.exports.onnx.graph import OnnxTask, OnnxWindows
 from keras_albert.exports.onnx.text import OnnxCharacters, Pieces, split_words
 from keras_albert.exports.tasks import entity_tables
-from keras_albert.text.packing import window_stride
-from keras_albert.text.tag_schemes import OUTSIDE
+from keras_albert.text.tags import OUTSIDE
+from keras_albert.text.windows import window_stride
 
 
 class TokenClassifierGraph(OnnxTask):

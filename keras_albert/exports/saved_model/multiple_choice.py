@@ -5,7 +5,7 @@ from typing import Any
 import tensorflow as tf
 
 from keras_albert.exports.saved_model.graph import TaskGraph, text_signature
-from keras_albert.text.packing import join_in_graph
+from keras_albert.preprocessors.in_graph import join_in_graph
 
 
 class MultipleChoiceGraph(TaskGraph):

@@ -7,9 +7,9 @@ import tensorflow_text as tf_text
 
 from keras_albert.exports.saved_model import graph
 from keras_albert.exports.tasks import SPACES, entity_tables, word_pattern
-from keras_albert.text.packing import join_in_graph, window_stride
-from keras_albert.text.tag_schemes import OUTSIDE, Span, spans_to_tags
-from keras_albert.text.tokenizer.graph_tokenizers import find_characters
+from keras_albert.preprocessors.in_graph import find_characters, join_in_graph
+from keras_albert.text.tags import OUTSIDE, Span, spans_to_tags
+from keras_albert.text.windows import window_stride
 
 
 class WordTensors(NamedTuple):
@@ -106,7 +106,7 @@ class TokenClassifierGraph(graph.TaskGraph):
         packed = join_in_graph((windows.take(pieces.values),), self.special)
         logits = graph.run_windows(self.task, packed)
         # Windows begin after `[CLS]`.
-        offsets = tf.ones_like(windows.begins)
+        offsets = tf.ones_like(windows.starts)
         piece, answers = windows.places(offsets, tf.shape(logits)[1])
         at = tf.where(answers)
         piece = tf.gather_nd(piece, at)

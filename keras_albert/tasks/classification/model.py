@@ -18,7 +18,7 @@ from keras_albert.data.tables import Columns, RawData, are_ids, read_data
 from keras_albert.devices.processes import exclusive
 from keras_albert.layers.heads import ExitHeads, HeadPooling
 from keras_albert.layers.run_layers import call_layer
-from keras_albert.preprocessors.classification import AlbertClassifierPreprocessor
+from keras_albert.preprocessors.preprocessor import AlbertClassifierPreprocessor
 from keras_albert.tasks.classification import early_exit, linear
 from keras_albert.tasks.classification.calibration import calibrate, label_sets
 from keras_albert.tasks.classification.explain import Explanation, explain

@@ -15,24 +15,26 @@ from keras_albert.layers.run_layers import call_layer
 from keras_albert.preprocessors.question_answering import (
     MAX_STARTS,
     AlbertQuestionAnswererPreprocessor,
-    SpanWindows,
-    head_inputs,
-    head_targets,
-    read_answers,
 )
 from keras_albert.tasks.heads import output_dense
 from keras_albert.tasks.question_answering.answers import (
-    NO_ANSWER,
-    SpanCandidates,
     best_null_threshold,
-    is_invisible,
     question_scores,
-    rank_answers,
-    span_candidates,
 )
 from keras_albert.tasks.task import AlbertTask, TaskTraits
 from keras_albert.text.packing import check_counts
 from keras_albert.text.reading import TextBatch
+from keras_albert.text.spans import (
+    NO_ANSWER,
+    SpanCandidates,
+    SpanWindows,
+    head_inputs,
+    head_targets,
+    is_invisible,
+    rank_answers,
+    read_answers,
+    span_candidates,
+)
 from keras_albert.types import Mode
 from keras_albert.utils.arguments import check_at_most, check_positive
 

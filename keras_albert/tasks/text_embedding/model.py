@@ -17,13 +17,13 @@ from keras_albert.data.tables import are_ids, read_data, read_ids
 from keras_albert.layers.attention import packing_inputs
 from keras_albert.layers.heads import MaskedPooling
 from keras_albert.layers.run_layers import call_layer
-from keras_albert.preprocessors.text_embedding import AlbertTextEmbedderPreprocessor
+from keras_albert.preprocessors.preprocessor import AlbertTextEmbedderPreprocessor
 from keras_albert.tasks.predict import predict_windows
 from keras_albert.tasks.task import AlbertTask
 from keras_albert.tasks.text_embedding import objectives
 from keras_albert.tasks.text_embedding.search import search
-from keras_albert.text.packing import TextWindows
 from keras_albert.text.reading import TextBatch, are_texts
+from keras_albert.text.windows import TextWindows
 from keras_albert.types import FloatArray, Int64Array, Mode, Tensor, Texts
 from keras_albert.utils.arguments import check_positive, is_whole_number
 

@@ -164,11 +164,14 @@ def test_the_old_name_is_known(preset):
     ("changes", "message"),
     [
         ({"sequence_length": "16"}, "`sequence_length` must be.*Received: .*'16'"),
-        ({"sequence_length": 2}, "`sequence_length` must be at least 5"),
-        ({"truncate": "head"}, "`truncate` must be 'round_robin' or 'waterfall'"),
+        (
+            {"sequence_length": 2},
+            "`sequence_length` must be a whole number, at least 5",
+        ),
+        ({"truncate": "head"}, "`truncate` must be one of 'round_robin', 'waterfall'"),
         (
             {"truncate": ["waterfall"]},
-            "`truncate` must be 'round_robin' or 'waterfall'",
+            "`truncate` must be one of 'round_robin', 'waterfall'",
         ),
     ],
 )

@@ -17,8 +17,8 @@ from keras_albert.checkpoints.tokenizer_json import (
     vocabulary_from_tokenizer_json,
     write_tokenizer_files,
 )
-from keras_albert.preprocessors.masked_lm import tokenize_masks
 from keras_albert.presets.checkpoint import Files
+from keras_albert.text.masking import tokenize_masks
 from keras_albert.text.tokenizer import sentencepiece_file as sentencepiece_messages
 from keras_albert.text.tokenizer.text_rules import retire_digit_comma_pieces
 from tests.exports.served_models import make_task
@@ -170,7 +170,7 @@ def test_words_begin_after_a_mask_only_where_they_do(theirs, exported, tokenizer
         *("the [MASK] of", "the [MASK].", '"[MASK]" of', "[MASK] the", "a[MASK]b"),
         *("[MASK][MASK] of", "the [MASK]\u0300, of", "[MASK]"),
     ]
-    ids = tokenize_masks(tokenizer, texts).to_lists()
+    ids = tokenize_masks(tokenizer.vocabulary, texts).to_lists()
     assert theirs(texts, add_special_tokens=False)["input_ids"] == ids
     assert encode_in_node(exported, texts) == ids
 
