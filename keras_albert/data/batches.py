@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from keras_albert.data.batch_sharding import num_parts
-from keras_albert.layers.attention import ROW_TOKENS, TOKEN_PLACES
+from keras_albert.layers.base_layer import ROW_TOKENS, TOKEN_PLACES
 from keras_albert.text import batching
 from keras_albert.text.packing import Examples, lengths_by_text
 from keras_albert.types import Batch, Int64Array

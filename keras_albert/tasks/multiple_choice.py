@@ -8,9 +8,9 @@ import numpy.typing as npt
 
 from keras_albert.backbone import AlbertBackbone, select_inputs
 from keras_albert.data.preprocessed_inputs import read_ids
-from keras_albert.layers.attention import packing_inputs
+from keras_albert.layers.base_layer import packing_inputs
 from keras_albert.layers.heads import MISSING_CHOICE, ChoiceScores, ChoicesToRows
-from keras_albert.layers.run_layers import call_layer
+from keras_albert.layers.torch_inference import fast_call
 from keras_albert.preprocessors.multiple_choice import (
     AlbertMultipleChoicePreprocessor,
     check_answers,
@@ -84,11 +84,11 @@ class AlbertMultipleChoice(AlbertTask, keras_hub.models.Task):
 
     def _run_layers(self, inputs: Any, training: bool | None = None) -> Any:
         ids = select_inputs(self.backbone, inputs)
-        rows = call_layer(self.choices_to_rows, ids) | packing_inputs(inputs)
-        x = call_layer(self.backbone, rows, training=training)["pooled_output"]
-        x = call_layer(self.output_dropout, x, training=training)
-        x = call_layer(self.output_dense, x)
-        return call_layer(self.choice_scores, x, ids["padding_mask"])
+        rows = fast_call(self.choices_to_rows, ids) | packing_inputs(inputs)
+        x = fast_call(self.backbone, rows, training=training)["pooled_output"]
+        x = fast_call(self.output_dropout, x, training=training)
+        x = fast_call(self.output_dense, x)
+        return fast_call(self.choice_scores, x, ids["padding_mask"])
 
     def default_loss(self) -> keras.losses.Loss:
         """Return cross-entropy over the choices of a question."""

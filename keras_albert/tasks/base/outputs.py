@@ -17,7 +17,7 @@ from keras_albert.data.datasets import Steps, call_and_reject_empty, num_steps
 from keras_albert.data.tables import RawData
 from keras_albert.devices.model_state import restore_on_error
 from keras_albert.devices.processes import spans_processes
-from keras_albert.layers.attention import packing_inputs
+from keras_albert.layers.base_layer import packing_inputs
 from keras_albert.text.packing import TextWindows
 from keras_albert.types import FloatArray, Texts
 from keras_albert.utils.arguments import check_options

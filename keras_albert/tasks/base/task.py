@@ -22,9 +22,8 @@ from keras_albert.data.tables import Columns, RawData, has_columns, read_table
 from keras_albert.devices import model_state
 from keras_albert.devices.processes import connect_processes, train_in_processes
 from keras_albert.devices.strategy import refuse_sharded
-from keras_albert.layers.attention import packed_rows
-from keras_albert.layers.base_layer import config_from_attributes
-from keras_albert.layers.run_layers import call_layer, is_bare
+from keras_albert.layers.base_layer import config_from_attributes, packed_rows
+from keras_albert.layers.torch_inference import fast_call, use_torch_inference
 from keras_albert.tasks.base.auto_compile import AutomaticCompile
 from keras_albert.tasks.base.heads import UntrainedHeadWarning
 from keras_albert.tasks.base.outputs import outputs_of, predict_all
@@ -141,7 +140,8 @@ class AlbertTask(AutomaticCompile, TaskPresets):
         """Run the model on its inputs, as in `AlbertBackbone.call`."""
         backbone = self.backbone
         is_graph = backbone.num_layers == backbone.encoder.num_layers
-        if is_graph and packed_rows(inputs) is None and not is_bare(inputs):
+        is_graph = is_graph and not use_torch_inference(inputs)
+        if is_graph and packed_rows(inputs) is None:
             inputs = select_inputs(self, inputs)
             return super().call(inputs, training=training, mask=mask)
         return self._run_layers(inputs, training)
@@ -601,7 +601,7 @@ class AlbertTask(AutomaticCompile, TaskPresets):
         if keras.config.backend() != "torch":
             return super().predict_step(*state, data)
         x, _, _ = keras.utils.unpack_x_y_sample_weight(data)
-        return call_layer(self, x, training=False)
+        return fast_call(self, x, training=False)
 
     def get_metrics_result(self) -> dict[str, Any]:
         """Return the metrics of this process; Keras 3.16 would wait for the others."""

@@ -15,7 +15,7 @@ from keras_albert.data.datasets import Steps
 from keras_albert.data.model_input import make_batches
 from keras_albert.data.tables import Columns, read_table
 from keras_albert.devices.model_state import exclusive
-from keras_albert.layers.run_layers import call_layer
+from keras_albert.layers.torch_inference import fast_call
 from keras_albert.tasks.base.cloning import at_depth, remake
 from keras_albert.tasks.base.outputs import check_nan, iterate, predict_all
 from keras_albert.tasks.base.predict_function import compile_function
@@ -125,7 +125,7 @@ class EarlyExit:
         backbone = classifier.backbone
 
         def start(token_ids: Any, segment_ids: Any) -> Any:
-            return call_layer(backbone.embedding, token_ids, segment_ids=segment_ids)
+            return fast_call(backbone.embedding, token_ids, segment_ids=segment_ids)
 
         # A layer, so that weights are read in the precision of the model.
         run_layer = keras.layers.Lambda(
@@ -134,9 +134,9 @@ class EarlyExit:
         )
 
         def step(x: Any, padding_mask: Any, layer: Any) -> Any:
-            x = call_layer(run_layer, (x, padding_mask, layer))
+            x = fast_call(run_layer, (x, padding_mask, layer))
             pooled = backbone.pool(x, padding_mask)
-            return x, call_layer(classifier.output_dense, pooled, exit=layer)
+            return x, fast_call(classifier.output_dense, pooled, exit=layer)
 
         self._start = compile_function(classifier, start)
         self._step = compile_function(classifier, step)

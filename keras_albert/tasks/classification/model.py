@@ -17,7 +17,7 @@ from keras_albert.data.preprocessed_inputs import holds_ids
 from keras_albert.data.tables import Columns, RawData, read_table
 from keras_albert.devices.model_state import exclusive
 from keras_albert.layers.heads import ExitHeads
-from keras_albert.layers.run_layers import call_layer
+from keras_albert.layers.torch_inference import fast_call
 from keras_albert.preprocessors.classification import AlbertClassifierPreprocessor
 from keras_albert.tasks.base.heads import (
     NamedClasses,
@@ -136,10 +136,10 @@ class AlbertClassifier(
         self.set_threshold = set_threshold
 
     def _run_layers(self, inputs: Any, training: bool | None = None) -> Any:
-        x = call_layer(self.backbone, inputs, training=training)["pooled_output"]
-        x = call_layer(self.output_dropout, x, training=training)
+        x = fast_call(self.backbone, inputs, training=training)["pooled_output"]
+        x = fast_call(self.output_dropout, x, training=training)
         exits = {"exit": self.backbone.num_layers - 1} if self.exits else {}
-        return call_layer(self.output_dense, x, **exits)
+        return fast_call(self.output_dense, x, **exits)
 
     @property
     def is_regression(self) -> bool:

@@ -14,9 +14,9 @@ from keras_albert.data.datasets import is_dataset
 from keras_albert.data.labels import encode_scores
 from keras_albert.data.model_input import preprocess_batch
 from keras_albert.data.preprocessed_inputs import holds_ids, read_ids
-from keras_albert.layers.attention import packing_inputs
+from keras_albert.layers.base_layer import packing_inputs
 from keras_albert.layers.heads import MaskedPooling
-from keras_albert.layers.run_layers import call_layer
+from keras_albert.layers.torch_inference import fast_call
 from keras_albert.preprocessors.text_embedding import AlbertTextEmbedderPreprocessor
 from keras_albert.tasks.base.outputs import DocumentOutputs
 from keras_albert.tasks.base.task import AlbertTask
@@ -175,9 +175,9 @@ class AlbertTextEmbedder(DocumentOutputs, AlbertTask, keras_hub.models.TextEmbed
         x = run_encoder(self.backbone, inputs, training)
         is_weighted = self.inverse_frequency is not None
         ids = inputs["token_ids"] if is_weighted else None
-        x = call_layer(self.pooling, x, inputs["padding_mask"], ids)
+        x = fast_call(self.pooling, x, inputs["padding_mask"], ids)
         x = x if self.dim is None else x[:, : self.dim]
-        return call_layer(self.unit_length, x) if self.normalize else x
+        return fast_call(self.unit_length, x) if self.normalize else x
 
     def _read_probabilities(self) -> None:
         """Set the probabilities of tokens to the vocabulary's, once there is one."""

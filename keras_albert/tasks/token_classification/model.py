@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from keras_albert.backbone import AlbertBackbone, run_encoder
-from keras_albert.layers.run_layers import call_layer
+from keras_albert.layers.torch_inference import fast_call
 from keras_albert.preprocessors.token_classification import (
     AlbertTokenClassifierPreprocessor,
     TaggedDocuments,
@@ -108,8 +108,8 @@ class AlbertTokenClassifier(heads.NamedClasses, AlbertTask, keras_hub.models.Tas
 
     def _run_layers(self, inputs: Any, training: bool | None = None) -> Any:
         x = run_encoder(self.backbone, inputs, training)
-        x = call_layer(self.output_dropout, x, training=training)
-        return call_layer(self.output_dense, x)
+        x = fast_call(self.output_dropout, x, training=training)
+        return fast_call(self.output_dense, x)
 
     def default_loss(self) -> keras.losses.Loss:
         """Return cross-entropy, the mean over tagged positions."""
