@@ -58,8 +58,8 @@ _INTERNAL = """
     encode_for split_element padded_length call_in_graph mask_slots set_proto group_of
     check_depth check_length run_number run_numbers layer_weights group_blocks
     run_virtual_layer outputs_are_logits is_self_supervised metrics_need_weights encode
-    read_input with_prompt standardize_mean pool pooled_by_layer target_dtype target_shape
-    trainable_variables non_trainable_variables trainable_weights
+    read_input with_prompt standardize_mean pool pooled_by_layer target_dtype
+    target_shape trainable_variables non_trainable_variables trainable_weights
     non_trainable_weights distribute_strategy set_fit_request set_score_request
 """
 # A page with fewer needs no table of them.

@@ -239,7 +239,6 @@ def compare(backbone, num_layers=None, ids=None):
         pytest.param(
             {"pooler_input": "mean", "pooler_activation": "gelu"}, None, id="mean"
         ),
-        pytest.param({"pooler_input": "normalized_mean"}, None, id="normalized"),
     ],
 )
 @pytest.mark.parametrize("is_packed", [True, False])
