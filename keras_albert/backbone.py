@@ -10,17 +10,25 @@ from typing import Any, Self
 import keras
 import keras_hub
 
-from keras_albert.layers.attention import PackedRows, packed_rows, packing_inputs
 from keras_albert.layers.base_layer import (
+    PackedRows,
     albert_initializer,
     config_from_attributes,
     derive_seeds,
     get_activation,
+    packed_rows,
+    packing_inputs,
 )
-from keras_albert.layers.factorized_embedding import FactorizedEmbedding
+from keras_albert.layers.embedding import FactorizedEmbedding
+from keras_albert.layers.encoder import SharedTransformerEncoder
 from keras_albert.layers.heads import PoolerInput
-from keras_albert.layers.run_layers import call_layer, has_plain_weights, is_bare
-from keras_albert.layers.shared_transformer_encoder import SharedTransformerEncoder
+from keras_albert.layers.torch_inference import (
+    backbone_layers,
+    encode,
+    fast_call,
+    run_backbone,
+    use_torch_inference,
+)
 from keras_albert.presets.checkpoint import Checkpoint
 from keras_albert.presets.checkpoint_exports import CheckpointExports
 from keras_albert.presets.handles import BUILTIN_PRESETS
@@ -28,7 +36,7 @@ from keras_albert.presets.preset_mixin import PresetMixin
 from keras_albert.presets.stored_weights import check_stored_weights
 from keras_albert.types import Activation, DType, ModelInputs, Tensor
 from keras_albert.utils import keras_internals
-from keras_albert.utils.arguments import check_kwargs, check_positive
+from keras_albert.utils.arguments import check_choice, check_kwargs, check_positive
 
 __all__ = ["AlbertBackbone", "architecture"]
 
@@ -80,11 +88,8 @@ def architecture(size: str, version: int = 2) -> dict[str, Any]:
         >>> architecture("base")["hidden_dim"]
         768
     """
-    if size not in _PUBLISHED or version not in (1, 2):
-        raise ValueError(
-            f"`size` must be one of {', '.join(_PUBLISHED)}, and `version` 1 or 2. "
-            f"Received: size={size!r}, version={version!r}"
-        )
+    check_choice(_PUBLISHED, size=size)
+    check_choice((1, 2), version=version)
     dropout = 0.1 if version == 1 and size != "xxlarge" else 0.0
     return {
         "vocabulary_size": 30_000,
@@ -211,11 +216,7 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
             max_sequence_length=max_sequence_length,
             num_segments=num_segments,
         )
-        if pooler_input not in POOLER_INPUTS:
-            raise ValueError(
-                f"`pooler_input` must be one of {POOLER_INPUTS}. Received: "
-                f"pooler_input={pooler_input!r}"
-            )
+        check_choice(POOLER_INPUTS, pooler_input=pooler_input)
         seeds = derive_seeds(seed, 3)
         self.embedding = FactorizedEmbedding(
             vocabulary_size=vocabulary_size,
@@ -452,10 +453,12 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
         Packed texts also have `row_tokens` and `token_places`; see `PackedRows`.
         """
         num_layers = self.num_layers if num_layers is None else num_layers
+        if use_torch_inference(inputs, backbone_layers(self), training):
+            return run_backbone(self, inputs, num_layers)
         is_graph = num_layers == self.encoder.num_layers
         outputs: dict[str, Tensor]
         try:
-            if is_graph and packed_rows(inputs) is None and not is_bare(inputs):
+            if is_graph and packed_rows(inputs) is None:
                 inputs = select_inputs(self, inputs)
                 outputs = super().call(inputs, training=training, mask=mask)
             else:
@@ -472,28 +475,18 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
         num_layers: int | None = None,
     ) -> dict[str, Tensor]:
         """Run the layers, for the functional model or instead of it."""
-        x, first = self._encode(inputs, training, num_layers)
-        pooled = call_layer(self.pooler_reads, x, first, inputs["padding_mask"])
-        return {"sequence_output": x, "pooled_output": call_layer(self.pooler, pooled)}
-
-    def _encode(
-        self, inputs: ModelInputs, training: bool | None, num_layers: int | None = None
-    ) -> tuple[Tensor, Tensor]:
-        """Return the last hidden states: of all tokens, and of each text's first."""
         x, given = self._embed(inputs, training)
-        return call_layer(
-            self.encoder, x, return_cls=True, num_layers=num_layers, **given
-        )
+        x, first = self.encoder(x, return_cls=True, num_layers=num_layers, **given)
+        pooled = self.pooler_reads(x, first, inputs["padding_mask"])
+        return {"sequence_output": x, "pooled_output": self.pooler(pooled)}
 
     def _embed(
         self, inputs: ModelInputs, training: bool | None
     ) -> tuple[Tensor, dict[str, Any]]:
         """Return embedded tokens, and what else the encoder takes."""
         given = {"training": training, "rows": packed_rows(inputs)}
-        x = call_layer(
-            *(self.embedding, inputs["token_ids"]),
-            segment_ids=inputs["segment_ids"],
-            **given,
+        x = self.embedding(
+            inputs["token_ids"], segment_ids=inputs["segment_ids"], **given
         )
         return x, given | {"padding_mask": inputs["padding_mask"]}
 
@@ -516,7 +509,7 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
 
     def pool(self, sequence: Tensor, padding_mask: Tensor) -> Tensor:
         """Return the `pooled_output` of a hidden state `(batch, length, dim)`."""
-        return call_layer(self.pooler, self._read_pooler_input(sequence, padding_mask))
+        return fast_call(self.pooler, self._read_pooler_input(sequence, padding_mask))
 
     def _read_pooler_input(
         self, x: Tensor, padding_mask: Tensor, rows: PackedRows | None = None
@@ -609,9 +602,10 @@ def run_encoder(
 ) -> Tensor:
     """Return `sequence_output`; what a compiler leaves out, PyTorch does not run."""
     is_own = type(backbone).call is AlbertBackbone.call
-    if is_own and is_bare(inputs) and has_plain_weights(backbone):
-        return backbone._encode(inputs, training, num_layers or backbone.num_layers)[0]
-    outputs = call_layer(backbone, inputs, training=training, num_layers=num_layers)
+    num_layers = num_layers or backbone.num_layers
+    if is_own and use_torch_inference(inputs, backbone_layers(backbone), training):
+        return encode(backbone, inputs, num_layers)[0]
+    outputs = fast_call(backbone, inputs, training=training, num_layers=num_layers)
     return outputs["sequence_output"]
 
 

@@ -53,10 +53,10 @@ _INTERNAL = """
     load_task_weights preprocess_samples token_scores columns text_columns
     choice_columns word_columns segment_pairs question_contexts tokenize_columns
     encode_for padded_length call_in_graph mask_slots set_proto group_of
-    check_depth run_number run_numbers layer_weights group_blocks run_virtual_layer
+    check_depth run_number run_numbers layer_weights group_blocks check_length
     outputs_are_logits is_self_supervised metrics_need_weights encode read_input
     with_prompt standardize_mean pool pooled_by_layer target_dtype target_shape
-    trainable_variables non_trainable_variables trainable_weights
+    trainable_variables non_trainable_variables trainable_weights run_virtual_layer
     non_trainable_weights distribute_strategy set_fit_request set_score_request
 """
 # A page with fewer needs no table of them.

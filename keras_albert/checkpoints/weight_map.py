@@ -12,8 +12,7 @@ import keras
 import numpy as np
 import numpy.typing as npt
 
-from keras_albert.layers.base_layer import get_activation
-from keras_albert.layers.transformer_block import DENSE_LAYERS
+from keras_albert.layers.base_layer import DENSE_LAYERS, get_activation
 from keras_albert.presets.checkpoint import Checkpoint, CheckpointFormat
 from keras_albert.text.tokenizer.read_word_piece import has_word_piece, read_word_piece
 from keras_albert.text.tokenizer.vocabularies import read_any_vocabulary

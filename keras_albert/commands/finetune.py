@@ -26,7 +26,7 @@ from keras_albert.commands.report import (
 from keras_albert.data.batches import make_batches
 from keras_albert.data.tables import RawData
 from keras_albert.devices.batch_sharding import as_dataset, take_rows
-from keras_albert.layers.transformer_block import DENSE_LAYERS
+from keras_albert.layers.base_layer import DENSE_LAYERS
 from keras_albert.preprocessors import AlbertTokenizer
 from keras_albert.presets.base_preset import open_whole
 from keras_albert.presets.checkpoint import Checkpoint, open_checkpoint

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from keras import ops
 
 from keras_albert.backbone import AlbertBackbone
-from keras_albert.layers.factorized_embedding import FactorizedEmbedding
+from keras_albert.layers.embedding import FactorizedEmbedding
 from keras_albert.preprocessors.albert_tokenizer import AlbertTokenizer
 from keras_albert.tasks import cloning
 from keras_albert.text.tokenizer.vocabularies import Vocabulary

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from keras_albert.data import datasets
 from keras_albert.data.tables import Columns, RawData, are_ids, read_element
-from keras_albert.layers.attention import ROW_TOKENS, TOKEN_PLACES
+from keras_albert.layers.base_layer import ROW_TOKENS, TOKEN_PLACES
 from keras_albert.text.packing import (
     Examples,
     check_counts,

@@ -18,8 +18,8 @@ from keras_albert.data.datasets import Steps, call_and_reject_empty, num_steps
 from keras_albert.data.tables import read_data
 from keras_albert.devices.batch_sharding import num_parts, share_dataset, take_rows
 from keras_albert.devices.processes import restore_on_error, spans_processes
-from keras_albert.layers.attention import packing_inputs
-from keras_albert.layers.run_layers import call_layer
+from keras_albert.layers.base_layer import packing_inputs
+from keras_albert.layers.torch_inference import fast_call
 from keras_albert.text.windows import TextWindows
 from keras_albert.types import FloatArray, Task, Texts
 from keras_albert.utils.arguments import check_options
@@ -108,7 +108,7 @@ def _compile(task: Task, num_layers: int) -> Run:
     """Compile the model for one batch of arrays."""
 
     def run(inputs: dict[str, Any]) -> Any:
-        return call_layer(task, inputs, training=False, num_layers=num_layers)
+        return fast_call(task, inputs, training=False, num_layers=num_layers)
 
     if _overrides_step(task):
         if num_layers != task.backbone.num_layers:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from keras_albert.backbone import AlbertBackbone, run_encoder
 from keras_albert.data.tables import Columns
-from keras_albert.layers.run_layers import call_layer
+from keras_albert.layers.torch_inference import fast_call
 from keras_albert.preprocessors.token_classification import (
     AlbertTokenClassifierPreprocessor,
 )
@@ -116,8 +116,8 @@ class AlbertTokenClassifier(heads.NamedClasses, keras_hub.models.Task):
         self, inputs: Any, training: bool | None = None, num_layers: int | None = None
     ) -> Any:
         x = run_encoder(self.backbone, inputs, training, num_layers)
-        x = call_layer(self.output_dropout, x, training=training)
-        return call_layer(self.output_dense, x)
+        x = fast_call(self.output_dropout, x, training=training)
+        return fast_call(self.output_dense, x)
 
     def default_loss(self) -> keras.losses.Loss:
         """Return cross-entropy, the mean over tagged positions."""
