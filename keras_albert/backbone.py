@@ -23,7 +23,6 @@ from keras_albert.layers.heads import PoolerInput
 from keras_albert.layers.run_layers import call_layer, has_plain_weights, is_bare
 from keras_albert.layers.shared_transformer_encoder import SharedTransformerEncoder
 from keras_albert.presets.checkpoint import Checkpoint
-from keras_albert.presets.checkpoint_exports import CheckpointExports
 from keras_albert.presets.handles import BUILTIN_PRESETS
 from keras_albert.presets.preset_mixin import PresetMixin
 from keras_albert.presets.stored_weights import check_stored_weights
@@ -102,7 +101,7 @@ VECTORS = ("bias", "gamma", "beta")
 
 
 @keras.saving.register_keras_serializable(package="keras_albert")
-class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
+class AlbertBackbone(PresetMixin, keras_hub.models.Backbone):
     """The ALBERT encoder, which returns a vector per token and one per text.
 
     A functional Keras model from a dict of `token_ids`, `segment_ids` and
@@ -366,9 +365,9 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
             rank: int. The rank of the matrices.
             target_layer_names: List of string. The names of the layers. Defaults to
                 `None`: the queries and values of the attention, as in KerasHub.
-            train_vectors: bool. Also train biases, LayerNorms and the pooler.
-                `save_to_preset(base=...)` stores them, and `save_lora_weights` does
-                not. Defaults to `False`.
+            train_vectors: bool. Also train biases, LayerNorms and the pooler, which
+                `save_to_preset` stores and `save_lora_weights` does not. Defaults to
+                `False`.
 
         Raises:
             ValueError: If a layer has LoRA already, or `rank` is below 1.
@@ -427,8 +426,10 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
         self.pretrained = True
 
     @classmethod
-    def _from_checkpoint(cls, checkpoint: Checkpoint, **kwargs: Any) -> Self:
-        return checkpoint.load_backbone(cls, **kwargs)
+    def _from_checkpoint(
+        cls, checkpoint: Checkpoint, load_weights: bool = True, **kwargs: Any
+    ) -> Self:
+        return checkpoint.load_backbone(cls, load_weights, **kwargs)
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Self:

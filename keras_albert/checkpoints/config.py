@@ -12,7 +12,7 @@ import keras
 
 from keras_albert.backbone import AlbertBackbone
 from keras_albert.layers.base_layer import get_activation
-from keras_albert.presets.checkpoint import check_sizes
+from keras_albert.presets.sizes import check_sizes
 
 # The argument, the key in the config, and the default if the key is missing.
 _COUNTS = (

@@ -5,7 +5,6 @@ import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, ClassVar, TypeAlias
 
 import keras
@@ -399,22 +398,6 @@ class WeightMapCheckpoint(Checkpoint):
         """Return the file to read the vocabulary from, or `None`."""
         paths = (self.directory / name for name in self.vocabulary_files)
         return next((path for path in paths if path.is_file()), None)
-
-    def backbone_values(self, backbone: Any) -> dict[str, Array]:
-        sizes: dict[str, Any] = {"num_groups": 1, "num_inner_repetitions": 1}
-        sizes |= self.backbone_arguments()
-        projects = sizes["use_embedding_projection"]
-        if projects is None:
-            projects = sizes["embedding_dim"] != sizes["hidden_dim"]
-        embedding = SimpleNamespace(projection=projects or None)
-        stored = SimpleNamespace(**sizes, embedding=embedding)
-        mappings = [*self.format.backbone_mappings(stored), *self.weight_map.pooler]
-        tensors = self.read_tensors({each.name for each in mappings}.__contains__)
-        return {
-            each.variable: each.transform.to_ours(tensors[each.name])
-            for each in mappings
-            if each.name in tensors
-        }
 
     def load_weights(
         self, model: Any, keep_head: bool = False, keep_backbone: bool = False

@@ -14,7 +14,7 @@ from typing import Any
 
 import keras_hub
 
-from keras_albert.presets.checkpoint_exports import is_checkpoint_file
+from keras_albert.presets.preset_files import is_checkpoint_file
 from keras_albert.utils.atomic_files import former_directory
 from keras_albert.utils.remote import fetch, is_remote
 
