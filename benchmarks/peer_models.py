@@ -51,7 +51,9 @@ def build_classifier(
 
 def write_peers(ours: Any, folder: Path) -> None:
     """Write keras_albert's weights in the formats of the other libraries."""
-    ours.export_to_keras_hub(folder / "keras_hub")
+    from keras_albert.checkpoints import export_checkpoint
+
+    export_checkpoint(ours, folder / "keras_hub", "keras-hub")
     ours.export_to_transformers(folder / "transformers")
 
 
@@ -99,12 +101,12 @@ def compile_alike(model: Any, steps: int | None = None, **kwargs: Any) -> None:
     """
     import keras
 
-    from keras_albert.tasks.base.task import AlbertTask
     from keras_albert.tasks.optimizers import (
         NOT_DECAYED,
         default_learning_rate,
         default_optimizer,
     )
+    from keras_albert.tasks.task import AlbertTask
 
     rate = RATE if steps is None else default_learning_rate(_width(model), False)
     if getattr(model, "num_classes", None) == 1:

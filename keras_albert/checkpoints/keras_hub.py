@@ -47,7 +47,7 @@ from keras_albert.presets.stored_weights import (
     weights_path,
 )
 from keras_albert.presets.weight_files import Shape, inspect_weights
-from keras_albert.tasks.base.cloning import merge_adapters
+from keras_albert.tasks.cloning import merge_adapters
 from keras_albert.text.tokenizer.word_piece import is_word_piece, parse_word_piece
 from keras_albert.utils.reading import reading
 

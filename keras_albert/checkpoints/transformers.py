@@ -39,7 +39,7 @@ from keras_albert.checkpoints.weight_map import (
 from keras_albert.presets.checkpoint import CheckpointFormat, Files
 from keras_albert.presets.preset_files import CONFIG_FILE
 from keras_albert.presets.weight_files import Shape, StoredTensor
-from keras_albert.tasks.base.cloning import merge_adapters
+from keras_albert.tasks.cloning import merge_adapters
 from keras_albert.text.tokenizer import word_piece
 from keras_albert.text.tokenizer.read_word_piece import (
     holds_word_piece,

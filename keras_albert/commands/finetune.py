@@ -3,7 +3,7 @@
 import argparse
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -28,14 +28,13 @@ from keras_albert.data.model_input import as_dataset, make_batches
 from keras_albert.data.tables import RawData
 from keras_albert.layers.transformer_block import DENSE_LAYERS
 from keras_albert.preprocessors import AlbertTokenizer
-from keras_albert.presets.base_preset import open_whole
 from keras_albert.presets.checkpoint import Checkpoint, open_checkpoint
 from keras_albert.presets.handles import local_directory
 from keras_albert.tasks import AlbertClassifier
-from keras_albert.tasks.base.task import AlbertTask
 from keras_albert.tasks.classification.linear import SOLVED, why_not_by_itself
 from keras_albert.tasks.optimizers import default_learning_rate, default_optimizer
 from keras_albert.tasks.recipes import recipe
+from keras_albert.tasks.task import AlbertTask
 from keras_albert.text import train_vocabulary
 from keras_albert.training.devices import OneDevice, devices_of_processes
 from keras_albert.training.model_card import ON_CARD
@@ -128,9 +127,6 @@ class _Finetuning:
             devices.check_same(same, _SAME_FILES)
         if not folder.last.is_file():
             folder.check_unfinished()
-        if arguments.difference:
-            # Before hours of training, after which it could not be saved.
-            open_whole(arguments.preset)
         train, dev = known.read_both(arguments)
         check_files(train, dev)
         for data in (train, dev):
@@ -336,11 +332,9 @@ class _Finetuning:
         if errors:
             contents["errors"] = errors
         plots = draw(folder.path, report, rows)
-        base = arguments.preset if arguments.difference else None
-        save = partial(task.save_to_preset, base=base)
         row = self.known.row
         card = model_card(arguments.task, row, report, settings, task, plots)
-        folder.finish(contents, rows, save, card, plots)
+        folder.finish(contents, rows, task.save_to_preset, card, plots)
         folder.tidy_up()
         return plots
 

@@ -13,15 +13,14 @@ import numpy.typing as npt
 from rich.console import Console
 from rich.table import Table
 
-from keras_albert.tasks.base.task import AlbertTask
 from keras_albert.tasks.classification.linear import SOLVED
 from keras_albert.tasks.table import TaskRow
+from keras_albert.tasks.task import AlbertTask
 from keras_albert.training.model_card import (
     CardMetadata,
     code,
     describe_size,
     list_of,
-    needs_base,
     plain_text,
     table_of,
     usage,
@@ -164,8 +163,6 @@ def model_card(
             " Each layer has a head, so texts can leave early; `keras-albert exits` "
             "compares the rules."
         )
-    if settings["difference"]:
-        about += f"\n\n{needs_base(str(settings['preset']))}"
     scores = [
         (key.replace("_", " "), f"{value:.4f}") for key, value in report.scores.items()
     ]

@@ -2,7 +2,7 @@
 
 `metadata.json` names the base, and `difference.safetensors` has what is added to its
 weights: arrays, and two factors for each matrix that was trained with LoRA. The
-fine-tuned presets of this package are stored so, by `benchmarks/difference_preset.py`.
+fine-tuned presets of this package are stored so, by `examples/release.py`.
 """
 
 import re

@@ -9,7 +9,7 @@ import keras
 import numpy as np
 
 from keras_albert.presets.preset_files import INDEX_FILE, WEIGHTS_FILE
-from keras_albert.presets.weight_files import Shape, kind, open_weights
+from keras_albert.presets.weight_files import Shape, files_of, kind, open_weights
 
 # The shape of an array and its type, "float" for any floating point type.
 _Array = tuple[Shape, str]
@@ -55,13 +55,14 @@ def head_weights(task: Any) -> list[keras.Variable]:
 
 def check_finite(path: Path) -> None:
     """Check that the weights in a file are finite, one array after the other."""
-    for name, tensor in open_weights(path).items():
-        if tensor.kind == "float" and not np.isfinite(tensor.read()).all():
-            raise ValueError(
-                f"{path} has a weight that is NaN or infinite, in {name!r}. Copy or "
-                "download it again; if it was already so when it was saved, use an "
-                "earlier checkpoint and a lower learning rate."
-            )
+    for file in files_of(path):
+        for name, tensor in open_weights(file).items():
+            if tensor.kind == "float" and not np.isfinite(tensor.read()).all():
+                raise ValueError(
+                    f"{file} has a weight that is NaN or infinite, in {name!r}. Copy "
+                    "or download it again; if it was already so when it was saved, use "
+                    "an earlier checkpoint and a lower learning rate."
+                )
 
 
 def _listed(arrays: Counter[_Array], most: int = 20) -> str:

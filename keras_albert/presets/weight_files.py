@@ -44,15 +44,10 @@ def inspect_weights(path: Path) -> dict[str, Shape]:
 
 def open_weights(path: Path) -> dict[str, StoredTensor]:
     """Return the tensors in a file, or in the shards that an index lists."""
-    if path.suffix != ".json":
-        return _open_file(path)
     found: dict[str, StoredTensor] = {}
-    for shard in _shards(path):
+    for shard in files_of(path):
         if not shard.is_file():
-            raise ValueError(
-                f"{path} names {shard.name}, which does not exist. Copy or download it "
-                "as well."
-            )
+            raise ValueError(f"{shard} is missing. Copy or download it.")
         tensors = _open_file(shard)
         if twice := sorted(found.keys() & tensors.keys()):
             raise ValueError(
@@ -63,13 +58,15 @@ def open_weights(path: Path) -> dict[str, StoredTensor]:
     return found
 
 
-def _shards(index: Path) -> list[Path]:
-    """Return the paths of the files that an index names, which are next to it."""
-    with reading(index):
-        values = list(read_json(index)["weight_map"].values())
+def files_of(path: Path) -> list[Path]:
+    """Return a file, or the shards that an index names, which are next to it."""
+    if path.suffix != ".json":
+        return [path]
+    with reading(path):
+        values = list(read_json(path)["weight_map"].values())
         lists = [value if isinstance(value, list) else [value] for value in values]
-        names = {_check_shard_name(name, index) for each in lists for name in each}
-    return [index.parent / name for name in sorted(names)]
+        names = {_check_shard_name(name, path) for each in lists for name in each}
+    return [path.parent / name for name in sorted(names)]
 
 
 def _check_shard_name(name: object, index: Path) -> str:
@@ -130,16 +127,14 @@ def _open_h5(path: Path) -> dict[str, StoredTensor]:
         names.append(name)
         if len(names) > MAX_NAMES or name.count("/") > MAX_DEPTH:
             raise ValueError(
-                f"it has more than {MAX_NAMES:,} names, or groups more than {MAX_DEPTH} "
-                "deep"
+                f"it has more than {MAX_NAMES:,} names, or groups deeper than "
+                f"{MAX_DEPTH}"
             )
 
     def read(name: str) -> npt.NDArray[Any]:
         with reading(path), h5py.File(path) as file:
             return _floats(file[name][()])
 
-    if not path.is_file():
-        raise ValueError(f"{path} is missing. Copy or download the whole preset again.")
     found: dict[str, StoredTensor] = {}
     places: list[tuple[int, int]] = []
     claimed = 0

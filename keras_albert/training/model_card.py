@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 from keras_albert.presets.handles import BUILTIN_PRESETS
 
 if TYPE_CHECKING:
-    from keras_albert.tasks.base.task import AlbertTask
+    from keras_albert.tasks.task import AlbertTask
 
 # The ids of https://hf.co/metrics; the root of a mean has none there.
 _METRICS = {
@@ -139,14 +139,6 @@ from keras_albert import {name}
 ```
 
 {_ON_A_HUB}"""
-
-
-def needs_base(base: str) -> str:
-    """Return what a card says of a model that is the difference from another one."""
-    return (
-        f"The files contain only the difference from {code(base)}, which "
-        "`from_preset` loads as well; its licence applies, too."
-    )
 
 
 def describe_size(task: "AlbertTask") -> str:

@@ -8,16 +8,14 @@ from collections import Counter
 import pytest
 
 from keras_albert import AlbertClassifier, AlbertTextEmbedder
+from keras_albert.checkpoints import export_checkpoint
 from keras_albert.presets.checkpoint import open_checkpoint
 from tests.exports.served_models import make_task
 
-FORMATS = {
-    "keras-albert": "save_to_preset",
-    "transformers": "export_to_transformers",
-    "keras-hub": "export_to_keras_hub",
-    "google": "export_to_google",
-    "sentence-transformers": "export_to_sentence_transformers",
-}
+FORMATS = (
+    *("keras-albert", "transformers", "keras-hub", "google"),
+    "sentence-transformers",
+)
 
 
 @pytest.mark.parametrize("key", FORMATS)
@@ -28,7 +26,7 @@ def test_each_file_is_opened_once(key, tiny_proto, tmp_path, monkeypatch):
     if key == "sentence-transformers":
         cls, options = AlbertTextEmbedder, {}
     task = make_task(cls.__name__.removeprefix("Albert"), tiny_proto, **options)
-    getattr(task, FORMATS[key])(tmp_path)
+    export_checkpoint(task, tmp_path, key)
     opened = Counter()
 
     def count(file, *arguments, _open=io.open, **kwargs):

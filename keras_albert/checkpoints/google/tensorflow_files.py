@@ -8,7 +8,7 @@ tell the sizes.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -60,22 +60,8 @@ def find_checkpoint(directory: Path) -> Path | None:
     return module if module.with_suffix(".index").is_file() else None
 
 
-def stored_tensors(prefix: Path) -> dict[str, StoredTensor]:
+def stored_tensors(prefix: Path, reshaped: bool = True) -> dict[str, StoredTensor]:
     """Return the tensors of a checkpoint by google-research's names, in its shapes."""
-    tensors = {}
-    for name, tensor in _named_tensors(prefix).items():
-        shape = google_shape(name, tensor.shape)
-        read = partial(_reshaped, tensor, shape)
-        tensors[name] = tensor._replace(shape=shape, read=read)
-    return tensors
-
-
-def _reshaped(tensor: StoredTensor, shape: Shape) -> Array:
-    return np.reshape(tensor.read(), shape)
-
-
-def _named_tensors(prefix: Path) -> dict[str, StoredTensor]:
-    """Return the tensors of a checkpoint by google-research's names."""
     found = open_weights(_index(prefix))
     graph = found.pop(_OBJECT_GRAPH, None)
     if graph is None:
@@ -83,7 +69,20 @@ def _named_tensors(prefix: Path) -> dict[str, StoredTensor]:
     with reading(_index(prefix)):
         shapes = {key: tensor.shape for key, tensor in found.items()}
         names = _google_names(graph.read(), shapes)  # type: ignore[arg-type]
-    return {name: found[key] for key, name in names.items()}
+    tensors = {name: found[key] for key, name in names.items()}
+    if not reshaped:
+        return tensors
+    return {
+        name: _reshape(tensor, google_shape(name, tensor.shape))
+        for name, tensor in tensors.items()
+    }
+
+
+def _reshape(tensor: StoredTensor, shape: Shape) -> StoredTensor:
+    def read(original: Callable[[], Array]) -> Array:
+        return np.reshape(original(), shape)
+
+    return tensor._replace(shape=shape, read=partial(read, tensor.read))
 
 
 def _index(prefix: Path) -> Path:
@@ -131,7 +130,7 @@ def saved_model_config(directory: Path) -> dict[str, Any] | None:
     path, prefix = directory / SAVED_MODEL, find_checkpoint(directory)
     if prefix is None or not path.is_file():
         return None
-    found = _named_tensors(prefix)
+    found = stored_tensors(prefix, reshaped=False)
     is_bert = f"{_BERT.format(0)}/{_BERT_PARTS[0]}" in found
     scope, parts = (
         (_BERT.format(0), _BERT_PARTS) if is_bert else (ALBERT_LAYER, _ALBERT_PARTS)

@@ -9,13 +9,13 @@ import keras
 import numpy as np
 
 from keras_albert.layers.base_layer import albert_initializer
-from keras_albert.tasks.base.losses_and_metrics import match_metrics
+from keras_albert.tasks.losses_and_metrics import match_metrics
 from keras_albert.types import Activation
 from keras_albert.utils.arguments import MissingArgumentError, is_whole_number
 from keras_albert.utils.keras_internals import has_no_value
 
 if TYPE_CHECKING:
-    from keras_albert.tasks.base.task import AlbertTask
+    from keras_albert.tasks.task import AlbertTask
 
 
 def output_dropout(backbone: Any, rate: float) -> keras.layers.Dropout:
@@ -49,13 +49,29 @@ class NamedClasses:
     class_activation: str | None = "softmax"
 
     @classmethod
-    def from_preset(cls, preset: str | os.PathLike[str], **kwargs: Any) -> Self:
+    def from_preset(
+        cls,
+        preset: str | os.PathLike[str],
+        load_weights: bool = True,
+        dtype: Any = None,
+        num_classes: int | None = None,
+        labels: Sequence[str] | None = None,
+        **kwargs: Any,
+    ) -> Self:
         """Load the task, or a backbone with a new head.
 
         Args:
-            preset: See `PresetMixin.from_preset`.
-            **kwargs: See `PresetMixin.from_preset`. With `num_classes` or `labels` the
-                head is new, with random weights, even if the preset has one.
+            preset: See `AlbertBackbone.from_preset`.
+            load_weights: bool. `False` leaves all weights random. Defaults to `True`.
+            dtype: string or `keras.DTypePolicy`. Defaults to `None`: Keras' policy, or
+                the preset's if it is quantized.
+            num_classes: int. With it or with `labels`, the head is new, with random
+                weights, even if the preset has one. Defaults to `None`: the preset's
+                head.
+            labels: List of string. The names of the classes of a new head. Defaults to
+                `None`.
+            **kwargs: Constructor arguments of the task or of its backbone, see
+                `AlbertBackbone.from_preset`.
 
         Returns:
             The task.
@@ -68,14 +84,11 @@ class NamedClasses:
             >>> classifier.num_classes
             3
         """
-        if kwargs.get("labels") is not None:
-            kwargs["num_classes"] = count_classes(
-                kwargs.get("num_classes"), kwargs["labels"]
-            )
-        elif "num_classes" in kwargs:
-            # Not the names of the classes of the preset's head.
-            kwargs["labels"] = None
-        return super().from_preset(preset, **kwargs)  # type: ignore[misc]
+        if labels is not None or num_classes is not None:
+            # Without `labels`, not the names of the classes of the preset's head.
+            kwargs["num_classes"] = count_classes(num_classes, labels)
+            kwargs["labels"] = labels
+        return super().from_preset(preset, load_weights, dtype, **kwargs)  # type: ignore[misc]
 
     @classmethod
     def _check_new_head(cls, arguments: Mapping[str, Any]) -> None:
