@@ -34,8 +34,7 @@ def export_litert(
     one per line. `zipfile` and `unzip` read both.
 
     Args:
-        task: A task. A classifier with exits is written with the depth of the model,
-            as loaded with `num_layers`.
+        task: A task.
         path: Path. The file to write.
         sequence_length: int. Tokens in a row, for devices that need fixed shapes;
             shorter rows are padded. Defaults to `None`, rows of any length. The number

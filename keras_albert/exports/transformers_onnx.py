@@ -82,7 +82,6 @@ def check_task(task: AlbertTask) -> None:
 
 def write_folder(task: AlbertTask, folder: Path, models: Sequence[str]) -> None:
     """Write the files of a task that was checked, with some of the two models."""
-    task = tasks.with_one_head(task)
     preprocessor = task.preprocessor
     length = min(preprocessor.max_length, task.backbone.max_sequence_length)
     tokenizer = write_tokenizer_files(folder, preprocessor.tokenizer.proto, length)

@@ -84,7 +84,7 @@ def export_web_page(
             raise ValueError(
                 f"The page has no form for {type(each).__name__}. It has forms for: "
                 f"{', '.join(_TITLES)}. Export this one with "
-                'format="transformers_onnx" for transformers.js, or format="server".'
+                'format="transformers_onnx" for transformers.js.'
             )
         check_task(each)
     files = _javascript_files(Path(javascript))

@@ -110,6 +110,10 @@ class AlbertClassifier(NamedClasses, AlbertTask, keras_hub.models.TextClassifier
         self.pooling = HeadPooling(
             pooling_mode, dtype=backbone.dtype_policy, name="pooling"
         )
+        if num_exits and pooling_mode != "pooler":
+            raise ValueError(
+                "Heads after each layer read the pooler. Leave out `pooling_mode`."
+            )
         self.backbone = backbone
         self.preprocessor = preprocessor
         self.output_dropout = output_dropout(backbone, dropout)
@@ -322,10 +326,8 @@ class AlbertClassifier(NamedClasses, AlbertTask, keras_hub.models.TextClassifier
         self.history.history = {name: [value] for name, value in results.items()}
         return self.history
 
-    def make_train_function(self, force: bool = False) -> Any:
-        """See `keras.Model`; every way of training calls it first."""
+    def _before_training(self) -> None:
         self._forget_sets()
-        return super().make_train_function(force)
 
     def _forget_sets(self) -> None:
         """Drop the threshold of `calibrate`, which was found for other weights."""
@@ -517,7 +519,7 @@ class AlbertClassifier(NamedClasses, AlbertTask, keras_hub.models.TextClassifier
         depths = None
         if truncate:
             examples, batched = self.encode("prediction", texts)
-            given = depth | {"return_depths": return_depths, "verbose": 0}
+            given: Any = depth | {"return_depths": return_depths, "verbose": 0}
             outputs = self.predict(examples, batch_size, **given)
             if return_depths:
                 outputs, depths = outputs
