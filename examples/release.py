@@ -1,4 +1,4 @@
-"""What the programs that make the presets of the package share."""
+"""Functions of the programs that make the presets of the package."""
 
 import json
 import shutil

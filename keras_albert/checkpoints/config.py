@@ -114,7 +114,7 @@ def backbone_config(
     # Compared as functions, since an activation may be given as one.
     names = {
         get_activation(ours): theirs
-        # Of several names for one function, the first is used.
+        # The first of several names for one function is used.
         for theirs, ours in reversed(list(activations.items()))
     }
     if own not in names:

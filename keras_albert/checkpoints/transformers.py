@@ -54,7 +54,7 @@ _TOKENIZER_FILE = "tokenizer.json"
 # The name shared by heads of several classes, which the config tells apart.
 _AMBIGUOUS_PREFIX = "classifier."
 
-# The beginnings of names in a file of the base class, which has no prefix.
+# The first parts of names in a file of the base class, which has no prefix.
 _BARE = ("embeddings.", "embeddings_project.", "encoder.", "transformer.", "pooler.")
 
 # DistilBERT's cannot be chosen.
@@ -62,9 +62,9 @@ _LAYER_NORM_EPSILON = 1e-12
 
 # Why a model is no setting of this package's encoder.
 _UNLIKE = {
-    "roberta": "its positions begin at 2, and its vocabulary is a byte-level BPE",
-    "camembert": "its positions begin at 2, and its tokenizer has rules of its own",
-    "xlm-roberta": "its positions begin at 2, and its tokenizer has rules of its own",
+    "roberta": "its positions start at 2, and its vocabulary is a byte-level BPE",
+    "camembert": "its positions start at 2, and its tokenizer has other rules",
+    "xlm-roberta": "its positions start at 2, and its tokenizer has other rules",
     "deberta": "its attention reads relative positions",
     "deberta-v2": "its attention reads relative positions",
     "mpnet": "its attention has a bias of relative positions",
@@ -170,10 +170,10 @@ class TransformersCheckpoint(WeightMapCheckpoint):
     @cached_property
     def _tensors(self) -> dict[str, StoredTensor]:
         tensors: dict[str, StoredTensor] = {}
-        begins = (self.weight_map.prefix, *self.weight_map.head_prefixes)
+        full_names = (self.weight_map.prefix, *self.weight_map.head_prefixes)
         for name, tensor in self.files.read(weight_files.stored_weights).items():
             # In a model with a head.
-            is_bare = name.startswith(_BARE) and not name.startswith(begins)
+            is_bare = name.startswith(_BARE) and not name.startswith(full_names)
             full = self.weight_map.prefix + name if is_bare else name
             if full in tensors:
                 bare = full.removeprefix(self.weight_map.prefix)

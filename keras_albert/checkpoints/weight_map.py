@@ -79,7 +79,7 @@ class Naming:
     gamma: str
     beta: str
     table: str
-    # Of the kernels of dense layers.
+    # The transform of the kernels of dense layers.
     transform: Transform = IDENTITY
 
     def dense(self, ours: str, theirs: str) -> Mappings:
@@ -99,7 +99,7 @@ class Naming:
     def embeddings(self, tables: Sequence[str], norm: str) -> Mappings:
         """Map the embeddings of tokens, positions and segments, and their norm."""
         found = [
-            # KerasHub names the variable of position embeddings `embeddings`, too.
+            # KerasHub names the variable of position embeddings `embeddings` as well.
             WeightMapping(f"embedding/{ours}/embeddings", theirs + self.table)
             for ours, theirs in zip(_TABLES, tables, strict=True)
         ]
@@ -150,7 +150,7 @@ class Head:
 
     @property
     def mappings(self) -> Mappings:
-        """Those of all parts."""
+        """The mappings of all parts."""
         return tuple(each for part in self.parts for each in part)
 
 
@@ -159,12 +159,12 @@ class WeightMap:
     """The names of an architecture's weights in one format."""
 
     embeddings: Mappings
-    # Of the group, the block in it, and the number of heads.
+    # A function of the group, the block in it, and the number of heads.
     block: Block
     pooler: Mappings
     projection: Mappings = ()
     heads: tuple[Head, ...]
-    # Names that begin so belong to a head, and are ignored without it.
+    # Names with these prefixes belong to a head, and are ignored without it.
     head_prefixes: tuple[str, ...]
     # The activation of a masked LM's head; `None` is the encoder's.
     head_activation: str | None = None
@@ -284,8 +284,8 @@ def _unusable(array: Array, dtype: Any) -> str | None:
     if "float" not in str(array.dtype):
         return f"not floating point ({array.dtype})"
     with np.errstate(over="ignore"):
-        held = array.astype("float16") if str(dtype) == "float16" else array
-    if not np.isfinite(held.astype("float32", copy=False)).all():
+        array = array.astype("float16") if str(dtype) == "float16" else array
+    if not np.isfinite(array.astype("float32", copy=False)).all():
         return "not finite (NaN or infinity)"
     return None
 
@@ -440,7 +440,7 @@ class WeightMapFormat(CheckpointFormat):
 
     weight_map: WeightMap
 
-    # Whether embeddings that are as wide as the encoder are projected, too.
+    # Whether embeddings that are as wide as the encoder are projected as well.
     always_projects: bool = True
 
     # The activation of the pooler.

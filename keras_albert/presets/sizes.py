@@ -75,9 +75,9 @@ def check_size(weights: int, stored: Collection[tuple[int, ...]], source: str) -
     if stored:
         most = elements * _WEIGHTS_AN_ELEMENT + _HARMLESS_WEIGHTS
     if weights > most:
-        held = f"its files contain {elements:,}" if stored else "it has no files"
+        found = f"its files contain {elements:,}" if stored else "it has no files"
         raise ValueError(
-            f"{source} describes a model of at least {weights:,} weights, and {held}: "
+            f"{source} describes a model of at least {weights:,} weights, and {found}: "
             "some are missing, damaged or truncated, or the config belongs to another "
             "checkpoint. Copy or download both again."
         )

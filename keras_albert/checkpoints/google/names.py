@@ -164,7 +164,7 @@ def google_name(variable: str) -> str | None:
             return f"{ALBERT_LAYER}/{[*chain(*ALBERT_LAYERS)][place]}/{found[3]}"
         return f"bert/encoder/{found[1]}{[*chain(*BERT_LAYERS)][place]}/{found[3]}"
     for theirs, name in _NAMES:
-        # A layer has a scope of its own, a functional model has none.
+        # A layer has a scope, a functional model has none.
         if found := re.fullmatch(rf"(?:.+/)?{theirs}/(\w+)", variable):
             return name if name.endswith(_ALONE) else f"{name}/{found[1]}"
     return None

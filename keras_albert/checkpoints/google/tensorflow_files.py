@@ -155,7 +155,7 @@ def saved_model_config(directory: Path) -> dict[str, Any] | None:
             "max_position_embeddings": sizes["position"][0],
             "type_vocab_size": sizes["token_type"][0],
             "hidden_act": "gelu",
-            # Those of the published models.
+            # As in the published models.
             "hidden_dropout_prob": 0.1 * is_bert,
             "attention_probs_dropout_prob": 0.1 * is_bert,
         }
