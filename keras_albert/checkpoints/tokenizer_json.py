@@ -174,11 +174,14 @@ def _codes_of_class(regex: str) -> list[int]:
     """Return the characters of a class, however many ranges it has."""
     # Python's `re` would compare each character with each range.
     starts = np.zeros(sys.maxunicode + 2, "int32")
-    for first, last in _RANGE.findall(regex):
-        starts[int(first, 16)] += 1
-        starts[int(last or first, 16) + 1] -= 1
-    found: list[int] = np.flatnonzero(np.cumsum(starts) > 0).tolist()
-    return found
+    for found in _RANGE.findall(regex):
+        first, last = (int(code or found[0], 16) for code in found)
+        if first > last:
+            raise ValueError(f"a range of its pattern is {first:X} to {last:X}")
+        starts[first] += 1
+        starts[last + 1] -= 1
+    codes: list[int] = np.flatnonzero(np.cumsum(starts) > 0).tolist()
+    return codes
 
 
 def _decode_charsmap(step: Step) -> bytes:
