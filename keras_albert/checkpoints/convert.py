@@ -169,8 +169,7 @@ def export_checkpoint(
         >>> (path / "modules.json").exists()
         True
     """
-    chosen = get_format(format).for_model(model)
-    return write_checkpoint(model, directory, chosen, tokenizer)
+    return write_checkpoint(model, directory, format, tokenizer)
 
 
 def _load(cls: Any, checkpoint: Any, with_vocabulary: bool) -> tuple[Any, Any]:

@@ -9,11 +9,7 @@ from typing import Any
 
 import keras
 
-from keras_albert.presets.checkpoint import (
-    OWN_FORMAT,
-    CheckpointFormat,
-    open_checkpoint,
-)
+from keras_albert.presets.checkpoint import OWN_FORMAT, get_format, open_checkpoint
 from keras_albert.utils.atomic_files import atomic_directory
 from keras_albert.utils.keras_internals import IN_USE, has_no_value
 from keras_albert.utils.reading import read_json
@@ -147,15 +143,22 @@ def refuse_mixing(written: Path, target: Path) -> Callable[[str], bool]:
 def write_checkpoint(
     model: Any,
     directory: str | os.PathLike[str],
-    chosen: CheckpointFormat,
+    key: str,
     tokenizer: Any = None,
+    is_exact: bool = False,
 ) -> Path:
-    """Write a model in a format, atomically and over an earlier export."""
+    """Write a model in a format, atomically and over an earlier export.
+
+    The variant of the format that fits the model is chosen, unless the key is exact.
+    """
     if not isinstance(model, keras.Model):
         raise TypeError(
             "A backbone or a task is exported, with its tokenizer. Received: "
             f"{type(model).__name__}"
         )
+    chosen = get_format(key)
+    if not is_exact:
+        chosen = chosen.for_model(model)
     if tokenizer is None:
         tokenizer = getattr(getattr(model, "preprocessor", None), "tokenizer", None)
     check_readable(model.variables)

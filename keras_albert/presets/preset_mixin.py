@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 import keras
 import keras_hub
 
-from keras_albert.presets.checkpoint import Checkpoint, get_format, open_checkpoint
+from keras_albert.presets.checkpoint import Checkpoint, open_checkpoint
 from keras_albert.presets.handles import BUILTIN_PRESETS, local_directory
 from keras_albert.presets.preset_files import (
     CONFIG_FILE,
@@ -172,10 +172,8 @@ class PresetMixin:
             True
         """
         other = "" if model_type in (None, "albert") else f"-{model_type}"
-        chosen = get_format(f"transformers{other}")
-        if model_type is None:
-            chosen = chosen.for_model(self)
-        return write_checkpoint(self, path, chosen, tokenizer)
+        key, is_exact = f"transformers{other}", model_type is not None
+        return write_checkpoint(self, path, key, tokenizer, is_exact)
 
     def save(self, *args: Any, **kwargs: Any) -> None:
         """Save the whole model; see `keras.Model.save`.
