@@ -306,7 +306,12 @@ class AlbertBackbone(PresetMixin, keras_hub.models.Backbone):
         """Load an encoder; without its weights, a published one needs no network.
 
         Args:
-            preset: string or path. See `AlbertClassifier.from_preset`.
+            preset: string or path. A built-in name (`cls.presets` lists them); a
+                local directory with a preset of this package, or files of KerasHub,
+                transformers, sentence-transformers or google-research, of an ALBERT,
+                BERT, ELECTRA or DistilBERT; a handle: `hf://`, `kaggle://`,
+                `modelscope://`; or the address of such a directory in a remote
+                storage, such as `s3://bucket/preset`.
             load_weights: bool. `False` leaves all weights random. Defaults to `True`.
             dtype: string or `keras.DTypePolicy`. Defaults to `None`: Keras' policy, or
                 the preset's if it is quantized.

@@ -52,7 +52,7 @@ class NamedClasses(AlbertTask):
         """Load the task, or a backbone with a new head.
 
         Args:
-            preset: See `AlbertBackbone.from_preset`.
+            preset: string or path. See `AlbertBackbone.from_preset`.
             load_weights: bool. `False` leaves all weights random. Defaults to `True`.
             dtype: string or `keras.DTypePolicy`. Defaults to `None`: Keras' policy, or
                 the preset's if it is quantized.
@@ -61,8 +61,8 @@ class NamedClasses(AlbertTask):
                 head.
             labels: List of string. The names of the classes of a new head. Defaults to
                 `None`.
-            **kwargs: Constructor arguments of the task or of its backbone, see
-                `AlbertBackbone.from_preset`.
+            **kwargs: Arguments of the constructors of the task and of its backbone
+                that override the preset's, such as `remat=True` or `preprocessor=None`.
 
         Returns:
             The task.
