@@ -30,7 +30,6 @@ from keras_albert.layers.torch_inference import (
     use_torch_inference,
 )
 from keras_albert.presets.checkpoint import Checkpoint
-from keras_albert.presets.checkpoint_exports import CheckpointExports
 from keras_albert.presets.handles import BUILTIN_PRESETS
 from keras_albert.presets.preset_mixin import PresetMixin
 from keras_albert.presets.stored_weights import check_stored_weights
@@ -106,7 +105,7 @@ VECTORS = ("bias", "gamma", "beta")
 
 
 @keras.saving.register_keras_serializable(package="keras_albert")
-class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
+class AlbertBackbone(PresetMixin, keras_hub.models.Backbone):
     """The ALBERT encoder, which returns a vector per token and one per text.
 
     A functional Keras model from a dict of `token_ids`, `segment_ids` and
@@ -299,9 +298,29 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
 
     @classmethod
     def from_preset(
-        cls, preset: str | os.PathLike[str], load_weights: bool = True, **kwargs: Any
+        cls,
+        preset: str | os.PathLike[str],
+        load_weights: bool = True,
+        dtype: Any = None,
+        **kwargs: Any,
     ) -> Self:
         """Load an encoder; without its weights, a published one needs no network.
+
+        Args:
+            preset: string or path. A built-in name (`cls.presets` lists them); a
+                local directory with a preset of this package, or files of KerasHub,
+                transformers, sentence-transformers or google-research, of an ALBERT,
+                BERT, ELECTRA or DistilBERT; a handle: `hf://`, `kaggle://`,
+                `modelscope://`; or the address of such a directory in a remote
+                storage, such as `s3://bucket/preset`.
+            load_weights: bool. `False` leaves all weights random. Defaults to `True`.
+            dtype: string or `keras.DTypePolicy`. Defaults to `None`: Keras' policy, or
+                the preset's if it is quantized.
+            **kwargs: Arguments of the constructor that override the preset's, such as
+                `num_layers`.
+
+        Returns:
+            The encoder.
 
         Example:
             >>> from keras_albert import AlbertBackbone
@@ -311,8 +330,9 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
         """
         builtin = BUILTIN_PRESETS.get(str(preset))
         if builtin is not None and builtin.handle is not None and not load_weights:
-            return cls(**(architecture(builtin.size, builtin.version) | kwargs))
-        return super().from_preset(preset, load_weights=load_weights, **kwargs)
+            sizes = architecture(builtin.size, builtin.version)
+            return cls(**(sizes | kwargs), dtype=dtype)
+        return super().from_preset(preset, load_weights, dtype, **kwargs)
 
     def quantize(
         self, mode: Any = None, config: Any = None, filters: Any = None, **kwargs: Any
@@ -366,9 +386,9 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
             rank: int. The rank of the matrices.
             target_layer_names: List of string. The names of the layers. Defaults to
                 `None`: the queries and values of the attention, as in KerasHub.
-            train_vectors: bool. Also train biases, LayerNorms and the pooler.
-                `save_to_preset(base=...)` stores them, and `save_lora_weights` does
-                not. Defaults to `False`.
+            train_vectors: bool. Also train biases, LayerNorms and the pooler, which
+                `save_to_preset` stores and `save_lora_weights` does not. Defaults to
+                `False`.
 
         Raises:
             ValueError: If a layer has LoRA already, or `rank` is below 1.
@@ -427,8 +447,10 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
         self.pretrained = True
 
     @classmethod
-    def _from_checkpoint(cls, checkpoint: Checkpoint, **kwargs: Any) -> Self:
-        return checkpoint.load_backbone(cls, **kwargs)
+    def _from_checkpoint(
+        cls, checkpoint: Checkpoint, load_weights: bool = True, **kwargs: Any
+    ) -> Self:
+        return checkpoint.load_backbone(cls, load_weights, **kwargs)
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Self:

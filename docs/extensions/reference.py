@@ -8,6 +8,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import keras
+
 from extensions.docstrings import to_restructured_text
 
 # Each module with the title of its page and what it is for.
@@ -95,6 +97,8 @@ def members(cls: type) -> list[str]:
     """
     is_layer = cls.__module__.startswith("keras_albert.layers")
     internal = {*_INTERNAL.split(), *([] if is_layer else ["call"])}
+    if not issubclass(cls, keras.Model):
+        internal |= {"export_to_transformers", "save", "save_weights"}
     found: dict[str, None] = {}
     for base in inspect.getmro(cls):
         if not base.__module__.startswith("keras_albert"):

@@ -120,7 +120,9 @@ class AlbertTokenizer(PresetMixin, keras_hub.tokenizers.Tokenizer):
         self.built = True  # there is nothing to build; see `AlbertPreprocessor`
 
     @classmethod
-    def _from_checkpoint(cls, checkpoint: Checkpoint, **kwargs: Any) -> Self:
+    def _from_checkpoint(
+        cls, checkpoint: Checkpoint, load_weights: bool = True, **kwargs: Any
+    ) -> Self:
         return checkpoint.load_tokenizer(cls, **kwargs)
 
     def set_proto(self, proto: vocabularies.VocabularySource | None) -> None:

@@ -232,7 +232,9 @@ class AlbertPreprocessor(PresetMixin):
         return super()._add_missing_kwargs(loader, kwargs)  # type: ignore[misc]
 
     @classmethod
-    def _from_checkpoint(cls, checkpoint: Checkpoint, **kwargs: Any) -> Any:
+    def _from_checkpoint(
+        cls, checkpoint: Checkpoint, load_weights: bool = True, **kwargs: Any
+    ) -> Any:
         return checkpoint.load_preprocessor(cls, **kwargs)
 
     def get_config(self) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from keras_albert.presets.checkpoint import CONFIG_FILE, preset_directory
+from keras_albert.presets.preset_files import CONFIG_FILE, preset_directory
 from keras_albert.utils.atomic_files import atomic_file, folders_above, locked
 from keras_albert.utils.environment import new_figure, versions
 from keras_albert.utils.reading import reading

@@ -167,7 +167,7 @@ def test_a_damaged_preset_is_replaced_once_it_is_removed(tasks, tmp_path, name):
     tasks[0].save_to_preset(tmp_path)
     (tmp_path / name).write_text('{"registered_name"')
     before = read_files(tmp_path)
-    message = rf"{name} cannot be read, .* Remove these files to save here"
+    message = rf"did not save as a complete preset: .*{name}"
     with pytest.raises(ValueError, match=message) as refused:
         tasks[1].save_to_preset(tmp_path)
     assert read_files(tmp_path) == before

@@ -100,15 +100,6 @@ def test_other_presets_and_formats(memory, classifier):
         convert_checkpoint(TINY, "memory://b/own", "keras-albert")
 
 
-def test_a_difference_needs_a_base_that_others_find(memory, classifier, tmp_path):
-    with pytest.raises(ValueError, match="is a directory on this machine and has no"):
-        classifier.save_to_preset("memory://b/p", base=tmp_path)
-    # A preset of others names no store that only this user can read.
-    put(memory, {"/base/config.json": b"{}"})
-    with pytest.raises(ValueError, match="'memory://base' cannot be a base"):
-        classifier.save_to_preset("memory://b/p", base="memory://base")
-
-
 def test_whoever_finds_a_directory_finds_it_whole(memory, monkeypatch):
     names = (
         *("metadata.json", "config.json", "weights/1", "report.json", "a"),
