@@ -24,7 +24,7 @@ from keras_albert.types import Batch, Mode
 from keras_albert.utils.arguments import check_positive
 
 if TYPE_CHECKING:
-    from keras_albert.tasks.base.task import AlbertTask
+    from keras_albert.tasks.task import AlbertTask
 
 _BATCH_SIZE = 32
 _SINGLE = (

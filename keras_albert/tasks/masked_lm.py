@@ -20,10 +20,10 @@ from keras_albert.preprocessors.masked_lm import (
     AlbertPretrainerPreprocessor,
     WrittenMasks,
 )
-from keras_albert.tasks.base.heads import output_dense
-from keras_albert.tasks.base.losses_and_metrics import TokenAccuracy
-from keras_albert.tasks.base.outputs import outputs_of, softmax
-from keras_albert.tasks.base.task import AlbertTask
+from keras_albert.tasks.heads import output_dense
+from keras_albert.tasks.losses_and_metrics import TokenAccuracy
+from keras_albert.tasks.predict import outputs_of, softmax
+from keras_albert.tasks.task import AlbertTask
 from keras_albert.types import Activation, Int64Array, IntArray, Tensor, Texts
 from keras_albert.utils.arguments import check_positive
 

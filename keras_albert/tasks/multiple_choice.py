@@ -16,9 +16,9 @@ from keras_albert.preprocessors.multiple_choice import (
     check_answers,
     encode_answers,
 )
-from keras_albert.tasks.base.heads import output_dense, output_dropout
-from keras_albert.tasks.base.outputs import softmax
-from keras_albert.tasks.base.task import AlbertTask
+from keras_albert.tasks.heads import output_dense, output_dropout
+from keras_albert.tasks.predict import softmax
+from keras_albert.tasks.task import AlbertTask
 from keras_albert.text.reading import TextBatch
 from keras_albert.types import FloatArray, IntArray, Mode
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from keras_albert.exports import tasks
-from keras_albert.tasks.base.task import AlbertTask
+from keras_albert.tasks.task import AlbertTask
 from keras_albert.utils.atomic_files import atomic_file, check_new_file
 from keras_albert.utils.environment import check_packages
 

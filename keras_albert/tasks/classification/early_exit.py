@@ -9,9 +9,9 @@ from keras import ops
 
 from keras_albert.backbone import AlbertBackbone
 from keras_albert.layers.run_layers import call_layer
-from keras_albert.tasks.base.cloning import remake
-from keras_albert.tasks.base.outputs import check_nan, predict_all
-from keras_albert.tasks.base.predict_function import compile_function
+from keras_albert.tasks.cloning import remake
+from keras_albert.tasks.predict import check_nan, predict_all
+from keras_albert.tasks.predict_function import compile_function
 from keras_albert.types import FloatArray, Int64Array, Tensor
 from keras_albert.utils import arguments
 

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from keras import ops
 
-from keras_albert.tasks.base.predict_function import compile_function
+from keras_albert.tasks.predict_function import compile_function
 from keras_albert.types import Tensor, Texts
 from keras_albert.utils.arguments import check_positive
 

@@ -24,8 +24,6 @@ from keras_albert.data.preprocessed_inputs import holds_ids
 from keras_albert.data.tables import RawData
 from keras_albert.devices.processes import num_processes
 from keras_albert.layers.heads import masked_mean
-from keras_albert.tasks.base.outputs import predict_all
-from keras_albert.tasks.base.predict_function import compile_function
 from keras_albert.tasks.classification.calibration import (
     cross_entropies,
     find_temperature,
@@ -35,6 +33,8 @@ from keras_albert.tasks.classification.contrastive import (
     train_encoder,
 )
 from keras_albert.tasks.classification.targets import TargetKind, target_kind
+from keras_albert.tasks.predict import predict_all
+from keras_albert.tasks.predict_function import compile_function
 from keras_albert.text.packing import check_counts
 from keras_albert.types import FloatArray
 from keras_albert.utils.environment import check_packages

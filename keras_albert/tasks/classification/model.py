@@ -19,18 +19,18 @@ from keras_albert.devices.model_state import exclusive
 from keras_albert.layers.heads import ExitHeads
 from keras_albert.layers.run_layers import call_layer
 from keras_albert.preprocessors.classification import AlbertClassifierPreprocessor
-from keras_albert.tasks.base.heads import (
+from keras_albert.tasks.classification import early_exit, linear
+from keras_albert.tasks.classification.calibration import calibrate, label_sets
+from keras_albert.tasks.classification.explain import Explanation, explain
+from keras_albert.tasks.classification.targets import target_kind
+from keras_albert.tasks.heads import (
     NamedClasses,
     count_classes,
     output_dense,
     output_dropout,
 )
-from keras_albert.tasks.base.outputs import DocumentOutputs, softmax
-from keras_albert.tasks.base.task import AlbertTask
-from keras_albert.tasks.classification import early_exit, linear
-from keras_albert.tasks.classification.calibration import calibrate, label_sets
-from keras_albert.tasks.classification.explain import Explanation, explain
-from keras_albert.tasks.classification.targets import target_kind
+from keras_albert.tasks.predict import DocumentOutputs, softmax
+from keras_albert.tasks.task import AlbertTask
 from keras_albert.types import Activation, FloatArray, Int64Array, Texts
 from keras_albert.utils import arguments
 

@@ -20,8 +20,7 @@ from keras_albert.preprocessors.question_answering import (
     head_targets,
     read_answers,
 )
-from keras_albert.tasks.base.heads import output_dense
-from keras_albert.tasks.base.task import AlbertTask
+from keras_albert.tasks.heads import output_dense
 from keras_albert.tasks.question_answering.answers import (
     NO_ANSWER,
     SpanCandidates,
@@ -31,6 +30,7 @@ from keras_albert.tasks.question_answering.answers import (
     rank_answers,
     span_candidates,
 )
+from keras_albert.tasks.task import AlbertTask
 from keras_albert.text.packing import check_counts
 from keras_albert.text.reading import TextBatch
 from keras_albert.types import Mode

@@ -18,8 +18,8 @@ from keras_albert.layers.attention import packing_inputs
 from keras_albert.layers.heads import MaskedPooling
 from keras_albert.layers.run_layers import call_layer
 from keras_albert.preprocessors.text_embedding import AlbertTextEmbedderPreprocessor
-from keras_albert.tasks.base.outputs import DocumentOutputs
-from keras_albert.tasks.base.task import AlbertTask
+from keras_albert.tasks.predict import DocumentOutputs
+from keras_albert.tasks.task import AlbertTask
 from keras_albert.tasks.text_embedding import objectives
 from keras_albert.tasks.text_embedding.search import search
 from keras_albert.text.packing import TextWindows

@@ -16,9 +16,9 @@ from keras_albert.preprocessors.token_classification import (
     TaggedDocuments,
     WordRow,
 )
-from keras_albert.tasks.base import heads
-from keras_albert.tasks.base.outputs import softmax
-from keras_albert.tasks.base.task import AlbertTask
+from keras_albert.tasks import heads
+from keras_albert.tasks.predict import softmax
+from keras_albert.tasks.task import AlbertTask
 from keras_albert.tasks.token_classification import read_targets
 from keras_albert.text.tag_schemes import (
     Scheme,

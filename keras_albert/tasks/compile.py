@@ -6,7 +6,7 @@ from typing import Any
 import keras
 
 from keras_albert.devices.strategy import StrategyMixin
-from keras_albert.tasks.base.losses_and_metrics import check_metric_names, match_loss
+from keras_albert.tasks.losses_and_metrics import check_metric_names, match_loss
 from keras_albert.tasks.optimizers import (
     default_jit_compile,
     default_learning_rate,

@@ -23,7 +23,7 @@ from keras_albert.types import FloatArray, Texts
 from keras_albert.utils.arguments import check_options
 
 if TYPE_CHECKING:
-    from keras_albert.tasks.base.task import AlbertTask
+    from keras_albert.tasks.task import AlbertTask
 
 
 def softmax(logits: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -25,11 +25,11 @@ from keras_albert.devices.strategy import refuse_sharded
 from keras_albert.layers.attention import packed_rows
 from keras_albert.layers.base_layer import config_from_attributes
 from keras_albert.layers.run_layers import call_layer, is_bare
-from keras_albert.tasks.base.auto_compile import AutomaticCompile
-from keras_albert.tasks.base.heads import UntrainedHeadWarning
-from keras_albert.tasks.base.outputs import outputs_of, predict_all
-from keras_albert.tasks.base.predict_function import BatchOutputs, DepthViews
-from keras_albert.tasks.base.presets import TaskPresets, check_preprocessor
+from keras_albert.tasks.compile import AutomaticCompile
+from keras_albert.tasks.heads import UntrainedHeadWarning
+from keras_albert.tasks.predict import outputs_of, predict_all
+from keras_albert.tasks.predict_function import BatchOutputs, DepthViews
+from keras_albert.tasks.presets import TaskPresets, check_preprocessor
 from keras_albert.tasks.table import (
     WRITERS,
     check_export_options,

@@ -15,13 +15,13 @@ import numpy as np
 
 from keras_albert.data.batch_sharding import num_parts
 from keras_albert.devices.model_state import call_with_values
-from keras_albert.tasks.base.outputs import map_outputs, to_numpy
+from keras_albert.tasks.predict import map_outputs, to_numpy
 from keras_albert.text.packing import Examples
 from keras_albert.utils.arguments import warn_of_depth
 from keras_albert.utils.keras_internals import BACKBONE, share_attributes
 
 if TYPE_CHECKING:
-    from keras_albert.tasks.base.task import AlbertTask
+    from keras_albert.tasks.task import AlbertTask
 
 Run = Callable[[dict[str, Any]], Any]
 
