@@ -11,7 +11,7 @@ import onnx
 import onnx_ir
 from onnxscript import GraphBuilder
 
-from keras_albert.exports.tasks import float_weight, graph_class, split_int8
+from keras_albert.exports.shared import float_weight, graph_class, split_int8
 from keras_albert.layers.base_layer import gelu_approximate, get_activation
 from keras_albert.tasks.task import AlbertTask
 

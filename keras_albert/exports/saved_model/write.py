@@ -19,7 +19,7 @@ from keras_albert.exports.replay_program import (
     describe,
     input_specs,
 )
-from keras_albert.exports.tasks import graph_class
+from keras_albert.exports.shared import graph_class
 from keras_albert.tasks.presets import load_saved_task
 from keras_albert.text.packing import SpecialIds
 from keras_albert.utils.environment import versions
