@@ -114,7 +114,7 @@ def _check_task(task: AlbertTask) -> Sequence[str]:
 
 def add_metadata(model: bytes, has_labels: bool) -> bytes:
     """Add what MediaPipe reads: the names of inputs, the tokenizer and the labels."""
-    # The writer of MediaPipe's Python package needs a module that its wheels lack.
+    # The writer of MediaPipe's Python package needs a module that is not in its wheels.
     folder = "mediapipe.tasks.metadata"
     what = "The MediaPipe export", "mediapipe"
     schema = import_package(*what, f"{folder}.schema_py_generated")

@@ -1,4 +1,4 @@
-"""What all exports share: checks, tables, metadata and weights of tasks."""
+"""Parts of all exports: checks, tables, metadata and weights of tasks."""
 
 import re
 import sys

@@ -55,7 +55,7 @@ def export_transformers_onnx(task: AlbertTask, path: Path) -> Path:
         NotADirectoryError: If `path` is a file.
         OSError: If the directory cannot be written.
         ValueError: If the task has no preprocessor, or a head or an activation that
-            such clients lack.
+            such clients do not have.
 
     Example:
         >>> from keras_albert import AlbertClassifier
