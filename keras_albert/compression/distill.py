@@ -24,7 +24,7 @@ from keras_albert.layers.heads import masked_mean
 from keras_albert.tasks.losses_and_metrics import TokenAccuracy
 from keras_albert.tasks.masked_lm import TokenCrossEntropy
 from keras_albert.tasks.optimizers import adamw, default_optimizer
-from keras_albert.tasks.predict_function import compile_function
+from keras_albert.tasks.predict import compile_function
 from keras_albert.tasks.task import AlbertTask
 from keras_albert.training.devices import OneDevice
 from keras_albert.training.recorder import (

@@ -78,8 +78,6 @@ def make_batches(
     if has_part and mode != "prediction":
         batch_size = _own_batch_size(task, batch_size, len(examples))
     width = _width_of(task, x)
-    if mode == "prediction" and may_pack and not holds_ids(task, x):
-        width = task.batch_outputs.padded_length(examples)
     how = (examples, width, batch_size, shuffle)
     # Small predictions reuse the unpacked program.
     is_small = mode == "prediction" and len(examples) <= batch_size

@@ -149,7 +149,7 @@ def test_an_operation_that_no_server_has_is_named(copy, answering):
         program.load(str(copy))
     read = {"signatures": {}, "operations": ["Add", "PyFunc", "XlaDot"], "requests": 0}
     with pytest.raises(
-        ValueError, match="stock TensorFlow Serving does not have: PyFunc"
+        ValueError, match="Serving does not have: PyFunc"
     ):
         answering(f"echo '{json.dumps(read)}'")
 

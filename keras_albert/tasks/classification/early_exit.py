@@ -10,8 +10,7 @@ from keras import ops
 from keras_albert.backbone import AlbertBackbone
 from keras_albert.layers.run_layers import call_layer
 from keras_albert.tasks.cloning import remake
-from keras_albert.tasks.predict import check_nan, predict_all
-from keras_albert.tasks.predict_function import compile_function
+from keras_albert.tasks.predict import check_nan, compile_function, predict_all
 from keras_albert.types import FloatArray, Int64Array, Tensor
 from keras_albert.utils import arguments
 
@@ -126,7 +125,7 @@ def _run_batch(
     threshold: float | None,
 ) -> tuple[FloatArray, Int64Array]:
     """Run layer by layer; after each, some texts leave the batch."""
-    start, run_layer = classifier.batch_outputs.cached(
+    start, run_layer = classifier.run_batch.cached(
         "early_exit", lambda: compile_layers(classifier)
     )
     ids = {name: ops.convert_to_tensor(x, "int32") for name, x in inputs.items()}

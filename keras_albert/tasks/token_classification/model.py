@@ -106,8 +106,10 @@ class AlbertTokenClassifier(heads.NamedClasses, AlbertTask, keras_hub.models.Tas
         self.scheme = scheme
         self.dropout = dropout
 
-    def _run_layers(self, inputs: Any, training: bool | None = None) -> Any:
-        x = run_encoder(self.backbone, inputs, training)
+    def _run_layers(
+        self, inputs: Any, training: bool | None = None, num_layers: int | None = None
+    ) -> Any:
+        x = run_encoder(self.backbone, inputs, training, num_layers)
         x = call_layer(self.output_dropout, x, training=training)
         return call_layer(self.output_dense, x)
 
