@@ -148,9 +148,7 @@ def test_an_operation_that_no_server_has_is_named(copy, answering):
     with pytest.raises(RuntimeError, match="Op type not registered 'Tenh'"):
         program.load(str(copy))
     read = {"signatures": {}, "operations": ["Add", "PyFunc", "XlaDot"], "requests": 0}
-    with pytest.raises(
-        ValueError, match="Serving does not have: PyFunc"
-    ):
+    with pytest.raises(ValueError, match="Serving does not have: PyFunc"):
         answering(f"echo '{json.dumps(read)}'")
 
 
