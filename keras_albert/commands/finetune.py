@@ -24,7 +24,7 @@ from keras_albert.commands.report import (
     show_report,
 )
 from keras_albert.data.batch_sharding import take_rows
-from keras_albert.data.model_input import as_dataset, make_batches
+from keras_albert.data.batches import as_dataset, make_batches
 from keras_albert.data.tables import RawData
 from keras_albert.layers.transformer_block import DENSE_LAYERS
 from keras_albert.preprocessors import AlbertTokenizer

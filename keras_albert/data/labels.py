@@ -1,8 +1,8 @@
-"""Labels, as the numbers that a loss takes."""
+"""What is `y`: labels by name or number, as the numbers that a loss takes."""
 
-import math
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from difflib import get_close_matches
 from numbers import Real
 from typing import Any
@@ -18,27 +18,24 @@ def encode_classes(
 ) -> npt.NDArray[np.int32]:
     """Return class names or numbers as class numbers."""
     values = _flat(y)
-    if values.dtype.kind in "USO":
+    if values.dtype.kind not in "iubf":
         rows = values.tolist()
         if not rows or any(isinstance(value, str | bytes) for value in rows):
             return _encode_names(rows, labels)
-        values = _numbers(rows)
+        is_wrong = [not isinstance(value, Real) for value in rows]
+        _refuse(values, is_wrong, "Pass the number or name of a class.")
+        values = np.array(rows)
     if values.dtype.kind == "f":
-        _refuse(values, ~np.isfinite(values), "is no label; drop the row or label it")
-        _refuse(values, values % 1 != 0, "is not a class number; classes are integers")
-    elif values.dtype.kind not in "iub":
-        raise ValueError(
-            f"Labels of dtype {values.dtype} are neither class numbers nor names. Pass "
-            "integers or strings."
-        )
+        _refuse(values, ~np.isfinite(values), "Drop the row or label it.")
+        _refuse(values, values % 1 != 0, "Classes are integers.")
     if are_integer_names(labels):
         return _encode_names([str(int(value)) for value in values], labels)
     outside = (values < 0) | (values >= num_classes)
     _refuse(
         values,
         outside,
-        f"is out of range: the model has {num_classes} classes, 0 to "
-        f"{num_classes - 1}. Correct the label, or build the model with more classes",
+        f"The model has {num_classes} classes, 0 to {num_classes - 1}. Correct the "
+        "label, or build the model with more classes.",
     )
     return values.astype(np.int32)
 
@@ -54,14 +51,10 @@ def encode_scores(y: Any) -> npt.NDArray[np.float32]:
     """Return the targets of a regression, float32 `(examples, 1)`."""
     values = _flat(y)
     if values.dtype.kind not in "iubf":
-        for row, value in enumerate(values.tolist()):
-            if not isinstance(value, int | float):
-                raise ValueError(
-                    f"Row {row} has the target {value!r}, but a regression "
-                    "(`num_classes=1`) learns numbers. Convert it, or drop the row."
-                )
+        remedy = "A regression (`num_classes=1`) learns numbers. Convert the label."
+        _refuse(values, [not isinstance(x, Real) for x in values.tolist()], remedy)
     scores = values.astype(np.float32)
-    _refuse(scores, ~np.isfinite(scores), "is no target; drop the row or correct it")
+    _refuse(scores, ~np.isfinite(scores), "Drop the row or correct it.")
     return scores[:, None]
 
 
@@ -70,13 +63,17 @@ def class_names(y: Any) -> tuple[str, ...]:
     values = _array(y)
     if values.dtype.kind not in "USO" or values.ndim != 1:
         return ()
-    names = {_name(value) for value in values.tolist()}
-    return tuple(sorted(name for name in names if name is not None))
+    names = [_name(value) for value in values.tolist()]
+    _refuse(values, [name == "" for name in names], "Drop the row or label it.")
+    spaced = [x for x in values if isinstance(x, str) and x != x.strip()]
+    if spaced:
+        warnings.warn(f"Spaces around labels are removed: {spaced[0]!r}.", stacklevel=2)
+    return tuple(sorted({name for name in names if name is not None}))
 
 
 def _array(y: Any) -> npt.NDArray[Any]:
     """Convert labels, without the axis of a single column."""
-    y = plain_column(y.detach().cpu() if hasattr(y, "detach") else y)
+    y = plain_column(y)
     # NumPy would convert a NaN among names to the name "nan".
     is_named = isinstance(y, list | tuple) and any(
         isinstance(value, str | bytes) for value in y
@@ -84,8 +81,8 @@ def _array(y: Any) -> npt.NDArray[Any]:
     try:
         values = np.asarray(y, object if is_named else None)
     except ValueError:
-        msg = "Labels must be one number or name for each text, but these are lists."
-        raise ValueError(msg) from None
+        # Lists of different lengths.
+        values = np.empty((len(y), 0))
     if values.dtype.kind == "T":
         values = values.astype(object)
     is_column = values.ndim == 2 and values.shape[1] == 1
@@ -101,35 +98,24 @@ def _flat(y: Any) -> npt.NDArray[Any]:
         )
     if values.ndim != 1:
         raise ValueError(
-            "Labels must be one number or name for each text. Received an array of "
-            f"shape {values.shape}. For one-hot labels pass `y.argmax(axis=-1)`, or "
-            "compile with a loss of probabilities, "
-            "`keras.losses.CategoricalCrossentropy(...)`."
+            "Labels must be one number or name for each text. Received: "
+            f"{str(y)[:80]}. For one-hot labels pass `y.argmax(axis=-1)`, or compile "
+            "with `keras.losses.CategoricalCrossentropy(...)`."
         )
     return values
 
 
 def _name(value: Any) -> str | None:
+    """Return the name of a class, without spaces around it."""
     if isinstance(value, bytes):
-        return value.decode("utf-8", errors="replace")
-    return value if isinstance(value, str) else None
-
-
-def _numbers(values: list[Any]) -> npt.NDArray[Any]:
-    """Read Python objects as numbers, or raise for the first row that is none."""
-    for row, value in enumerate(values):
-        if not isinstance(value, Real):
-            raise ValueError(
-                f"Row {row} has the label {value!r}, which is neither a class number "
-                "nor a name; drop the row or label it."
-            )
-    return np.array(values)
+        value = value.decode("utf-8", errors="replace")
+    return value.strip() if isinstance(value, str) else None
 
 
 def _encode_names(
     values: list[Any], labels: Sequence[str] | None
 ) -> npt.NDArray[np.int32]:
-    numbers = {name: number for number, name in enumerate(labels or ())}
+    numbers = {_name(name): number for number, name in enumerate(labels or ())}
     encoded = np.empty(len(values), np.int32)
     for row, value in enumerate(values):
         name = _name(value)
@@ -147,12 +133,13 @@ def _encode_names(
     return encoded
 
 
-def _refuse(values: npt.NDArray[Any], wrong: npt.NDArray[np.bool_], why: str) -> None:
-    if wrong.any():
-        row = int(np.argmax(wrong))
-        more = int(wrong.sum()) - 1
+def _refuse(values: npt.NDArray[Any], wrong: Any, remedy: str) -> None:
+    """Raise if some rows are wrong; name the first one."""
+    if rows := np.flatnonzero(wrong).tolist():
+        value, more = values[rows[0]], len(rows) - 1
+        shown = repr(value.item() if isinstance(value, np.generic) else value)
         others = f" There are {more} more such rows." if more else ""
-        raise ValueError(f"Row {row} has the label {values[row]}, which {why}.{others}")
+        raise ValueError(f"Row {rows[0]} has the label {shown}. {remedy}{others}")
 
 
 def encode_class_weights(
@@ -164,51 +151,47 @@ def encode_class_weights(
     if not isinstance(class_weight, Mapping):
         raise TypeError(
             "`class_weight` must be a dict of classes and their weights, for example "
-            "`{0: 1.0, 1: 3.0}`. Received: "
-            f"class_weight={class_weight!r}"
+            f"`{{0: 1.0, 1: 3.0}}`. Received: class_weight={class_weight!r:.80}"
         )
-    names = tuple(labels or ())
     weights = dict.fromkeys(range(num_classes), 1.0)
     keys: dict[int, Any] = {}
     for key, weight in class_weight.items():
-        number = _class_number(key, num_classes, names)
+        number = _class_number(key, num_classes, labels)
         if number in keys:
             raise ValueError(
                 f"`class_weight` has {keys[number]!r} and {key!r}, which are the same "
                 "class. Leave out one of them."
             )
         keys[number] = key
-        weights[number] = _weight(key, weight)
+        # Losses are computed in float32, in which larger numbers are infinite.
+        most = np.finfo(np.float32).max
+        if not (isinstance(weight, Real) and 0 <= weight <= most):
+            raise ValueError(
+                "The weights of classes must be finite numbers of at least 0. "
+                f"Received: {weight!r} for the class {key!r}"
+            )
+        weights[number] = float(weight)
     return weights
 
 
-def _class_number(key: Any, num_classes: int, names: tuple[str, ...]) -> int:
+def _class_number(key: Any, num_classes: int, labels: Sequence[str] | None) -> int:
     if not isinstance(key, bool | tuple):
         with suppress(ValueError):
-            return int(encode_classes([key], num_classes, names)[0])
-    known = "" if are_integer_names(names) else f"0 to {num_classes - 1}, or "
-    known = f"{known}{', '.join(map(repr, names))}".removesuffix(", or ")
-    msg = (
+            return int(encode_classes([key], num_classes, labels)[0])
+    known = ", ".join(map(repr, labels or range(num_classes)))
+    raise ValueError(
         f"`class_weight` has {key!r}, which is not a class of the model. Its classes "
-        f"are: {known}."
+        f"are: {known}. To name them, pass `labels=[...]` to the model."
     )
-    if isinstance(key, str) and not names:
-        msg += " Pass `labels=[...]` to the model to name them."
-    raise ValueError(msg)
 
 
-def _weight(key: Any, weight: Any) -> float:
-    if not isinstance(weight, Real):
-        raise TypeError(
-            f"`class_weight` must hold numbers. Received: {weight!r} for the class "
-            f"{key!r}"
-        )
-    # Losses are computed in float32, in which larger numbers are infinite.
-    with np.errstate(over="ignore"):
-        number = float(np.float32(weight))
-    if not (math.isfinite(number) and number >= 0):
-        raise ValueError(
-            "`class_weight` must hold finite numbers that are not negative. Received: "
-            f"{weight} for the class {key!r}"
-        )
-    return number
+@contextmanager
+def unchanged_on_error(task: Any) -> Iterator[None]:
+    """Restore what a task has learned from targets if the block raises."""
+    kept = {name: getattr(task, name) for name in task.set_by_targets}
+    try:
+        yield
+    except BaseException:
+        for name, value in kept.items():
+            setattr(task, name, value)
+        raise

@@ -12,7 +12,7 @@ from keras import ops
 from keras_albert.backbone import AlbertBackbone, backbone_inputs, run_encoder
 from keras_albert.data.batches import LengthBatches
 from keras_albert.data.labels import encode_classes
-from keras_albert.data.preprocessed_inputs import first_outside, read_positions
+from keras_albert.data.tables import first_outside, read_positions
 from keras_albert.layers.heads import MaskedLMHead
 from keras_albert.layers.run_layers import call_layer
 from keras_albert.preprocessors.masked_lm import (
@@ -54,8 +54,8 @@ class MaskedLMTask(AlbertTask):
         """Raise: targets of texts come from the texts."""
         raise ValueError(
             f"{type(self).__name__} makes its targets from the texts. Received: y="
-            f"{str(y)[:80]!r}. Leave them out; a pair of texts is one argument, "
-            "`x=(first, second)`."
+            f"{str(y)[:80]!r}. Leave them out. Pairs are `fit((first, second))`, or "
+            "a data set of `((first, second),)`."
         )
 
     def read_ids(self, inputs: Any) -> dict[str, npt.NDArray[Any]]:

@@ -7,7 +7,7 @@ import keras_hub
 import numpy.typing as npt
 
 from keras_albert.backbone import AlbertBackbone, select_inputs
-from keras_albert.data.preprocessed_inputs import read_ids
+from keras_albert.data.tables import Columns, read_ids
 from keras_albert.layers.attention import packing_inputs
 from keras_albert.layers.heads import MISSING_CHOICE, ChoiceScores, ChoicesToRows
 from keras_albert.layers.run_layers import call_layer
@@ -56,7 +56,9 @@ class AlbertMultipleChoice(AlbertTask, keras_hub.models.Task):
     """
 
     preprocessor_cls = AlbertMultipleChoicePreprocessor
-    default_columns = (None, "answer")
+    default_columns = Columns(
+        ("context", "question", "choices"), "answer", optional=("context",)
+    )
     output_padding = MISSING_CHOICE
 
     def __init__(
@@ -112,7 +114,7 @@ class AlbertMultipleChoice(AlbertTask, keras_hub.models.Task):
 
     def read_ids(self, inputs: Any) -> dict[str, npt.NDArray[Any]]:
         """Read and check input that is preprocessed already."""
-        return read_ids(self.backbone, inputs, ("examples", "choices", "tokens"))
+        return read_ids(self.backbone, inputs, "examples, choices, tokens")
 
     def check_id_targets(self, ids: dict[str, Any], y: Any, mode: Mode) -> None:
         """Check that each question has choices, and the right one is among them."""

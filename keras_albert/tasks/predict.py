@@ -13,11 +13,10 @@ import numpy as np
 import numpy.typing as npt
 from keras import ops
 
-from keras_albert.data import model_input
 from keras_albert.data.batch_sharding import num_parts, share_dataset, take_rows
-from keras_albert.data.batches import LengthBatches
+from keras_albert.data.batches import LengthBatches, has_ragged_outputs, make_batches
 from keras_albert.data.datasets import Steps, call_and_reject_empty, num_steps
-from keras_albert.data.tables import RawData
+from keras_albert.data.tables import read_data
 from keras_albert.devices.model_state import restore_on_error
 from keras_albert.devices.processes import spans_processes
 from keras_albert.layers.attention import packing_inputs
@@ -221,10 +220,10 @@ def predict_all(
     check_options(type(task), "predict", kwargs)
     steps = kwargs.get("steps")
     may_pack = run_batch is None
-    batches = model_input.make_batches(
-        *(task, RawData(x), batch_size, "prediction"),
-        steps=Steps(steps),
-        may_pack=may_pack,
+    columns = task.default_columns._replace(label=None)
+    data = read_data(x, columns=columns, batch_size=batch_size)
+    batches = make_batches(
+        *(task, data, batch_size, "prediction"), steps=Steps(steps), may_pack=may_pack
     )
     is_planned = isinstance(batches, LengthBatches)
     if is_planned and steps is not None and steps < len(batches):
@@ -241,7 +240,7 @@ def predict_all(
 
     def compute() -> Any:
         is_alone = num_parts() == 1 or spans_processes()
-        is_own = run_batch or num_layers or model_input.has_ragged_outputs(task)
+        is_own = run_batch or num_layers or has_ragged_outputs(task)
         if is_own or is_alone:
             run = run_batch or partial(outputs_of, task, num_layers=num_layers)
             return predict_batches(task, batches, run, **kwargs)
@@ -376,6 +375,45 @@ def to_numpy(tensor: Any) -> npt.NDArray[Any]:
     """Return a tensor as an array of NumPy."""
     # A copy, since arrays of JAX cannot be written to.
     return np.array(keras.ops.convert_to_numpy(tensor))
+
+
+class UntrainedHeadWarning:
+    """A warning if predictions use a head that was never trained."""
+
+    # It compares the first rows of the matrices with those that the constructor made.
+
+    def __init__(self, task: "AlbertTask") -> None:
+        in_backbone = {id(weight) for weight in task.backbone.weights}
+        self._rows = [
+            # A copy, since PyTorch would return a view.
+            (layer.name, weight, keras.ops.copy(keras.ops.stop_gradient(weight[0])))
+            for layer in task.layers
+            for weight in layer.trainable_weights
+            if len(weight.shape) > 1 and id(weight) not in in_backbone
+        ]
+        self._checked: set[str] = set()
+
+    def is_random(self, layer: str | None = None) -> bool:
+        """Return whether all rows, or one layer's, are as they were made."""
+        rows = [row[1:] for row in self._rows if layer in (None, row[0])]
+        # On JAX `fit` in another thread has the values.
+        if not rows or any(has_no_value(weight) for weight, _ in rows):
+            return False
+        to_numpy = keras.ops.convert_to_numpy
+        return all(np.array_equal(to_numpy(w[0]), to_numpy(row)) for w, row in rows)
+
+    def warn(self, task: "AlbertTask", method: str, layer: str | None = None) -> None:
+        """Warn once if an untrained head is used for predictions."""
+        if method in self._checked:
+            return
+        self._checked.add(method)
+        if self.is_random(layer):
+            msg = (
+                f"The head of this {type(task).__name__} that `{method}` uses has "
+                "random weights, so the result means nothing: call `fit`, or load a "
+                "preset that was saved with the head."
+            )
+            warnings.warn(msg, stacklevel=3)
 
 
 def predict_windows(

@@ -230,7 +230,7 @@ def _step(classifier: "AlbertClassifier") -> Callable[..., Any]:
         read = classifier.pooling.call(x, backbone.pool(x, mask), mask)
         outputs = classifier.output_dense(read, **exits)
         outputs = ops.cast(outputs, "float32")
-        if classifier.returns_logits or classifier.is_regression:
+        if classifier.outputs_are_logits is not False or classifier.is_regression:
             return outputs
         outputs = ops.clip(outputs, 1e-7, 1 - 1e-7)
         rest = ops.log(1 - outputs) if classifier.is_multi_label else 0.0

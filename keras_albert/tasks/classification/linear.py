@@ -17,8 +17,7 @@ from keras import ops
 
 from keras_albert.data.batch_sharding import num_parts
 from keras_albert.data.datasets import is_dataset
-from keras_albert.data.preprocessed_inputs import holds_ids
-from keras_albert.data.tables import RawData
+from keras_albert.data.tables import RawData, are_ids
 from keras_albert.devices.processes import num_processes
 from keras_albert.layers.heads import HeadPooling
 from keras_albert.tasks.classification.calibration import (
@@ -70,7 +69,7 @@ def why_not_linear(classifier: "AlbertClassifier", x: Any) -> str | None:
     kind, are_logits = target_kind(classifier), classifier.outputs_are_logits
     learns_sets_or_scores = classifier.is_multi_label or classifier.is_regression
     is_shared = classifier.strategy is not None or num_parts() > 1
-    in_memory = not (is_dataset(x) or holds_ids(classifier, x))
+    in_memory = not (is_dataset(x) or are_ids(classifier.preprocessor, x))
     return _first_of(
         {
             "the model has a head after each layer": bool(classifier.exits),
@@ -303,7 +302,7 @@ def _results(
     """Return the loss and the metric of the training data, as `fit` names them."""
     kind: TargetKind = target_kind(classifier)
     outputs = classifier.activation(ops.convert_to_tensor(outputs))
-    loss = kind.loss(classifier.returns_logits)(y, outputs)
+    loss = kind.loss(classifier.outputs_are_logits is not False)(y, outputs)
     metric = kind.metric()
     metric.update_state(y, outputs)
     return {"loss": float(loss), metric.name: float(metric.result())}

@@ -21,8 +21,6 @@ def encode_label_sets(
     y: Any, num_classes: int, labels: Sequence[str] | None
 ) -> FloatArray:
     """Encode the labels of examples as zeros and ones `(examples, num_classes)`."""
-    if hasattr(y, "detach"):
-        y = y.detach().cpu()
     rows = list(indicators(y, labels) if indicator_names(y) else plain_column(y))
     encoded = np.zeros((len(rows), num_classes), np.float32)
     numbers = {name: number for number, name in enumerate(labels or ())}
@@ -102,10 +100,7 @@ def encode_probabilities(
     y: Any, num_classes: int, labels: Sequence[str] | None
 ) -> FloatArray:
     """Return probabilities `(examples, num_classes)`, or classes as ones and zeros."""
-    if hasattr(y, "detach"):
-        y = y.detach().cpu()
-    if indicator_names(y):
-        y = indicators(y, labels)
+    y = indicators(y, labels) if indicator_names(y) else plain_column(y)
     rows: npt.NDArray[Any] = np.asarray(y)
     if rows.ndim != 2 or rows.shape[1] != num_classes or rows.dtype.kind not in "biuf":
         classes = encode_classes(y, num_classes, labels)

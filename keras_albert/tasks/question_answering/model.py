@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from keras_albert.backbone import AlbertBackbone, backbone_inputs, run_encoder
-from keras_albert.data.preprocessed_inputs import first_outside
+from keras_albert.data.tables import Columns, first_outside, read_data
 from keras_albert.layers import heads
 from keras_albert.layers.run_layers import call_layer
 from keras_albert.preprocessors.question_answering import (
@@ -87,7 +87,7 @@ class AlbertQuestionAnswerer(AlbertTask, keras_hub.models.Task):
     """
 
     preprocessor_cls = AlbertQuestionAnswererPreprocessor
-    default_columns = (None, "answers")
+    default_columns = Columns(("question", "context"), "answers")
     set_by_targets = ("null_threshold",)
     encodes_in_graph = False
     uses_pooler = False
@@ -346,7 +346,8 @@ class AlbertQuestionAnswerer(AlbertTask, keras_hub.models.Task):
             True
         """
         answers = read_answers(y)
-        columns = self.require_preprocessor("choose_null_threshold").columns(x)
+        preprocessor = self.require_preprocessor("choose_null_threshold")
+        columns = preprocessor.columns(read_data(x, columns=self.default_columns).x)
         contexts = columns.columns[1]
         check_counts(len(contexts), answers, None)
         has_answer = np.array([bool(row) for row in answers], bool)

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from keras_albert.backbone import AlbertBackbone, run_encoder
+from keras_albert.data.tables import Columns
 from keras_albert.layers.run_layers import call_layer
 from keras_albert.preprocessors.token_classification import (
     AlbertTokenClassifierPreprocessor,
@@ -18,7 +19,6 @@ from keras_albert.preprocessors.token_classification import (
 )
 from keras_albert.tasks import heads
 from keras_albert.tasks.predict import softmax
-from keras_albert.tasks.task import AlbertTask
 from keras_albert.tasks.token_classification import read_targets
 from keras_albert.text.tag_schemes import (
     Scheme,
@@ -32,7 +32,7 @@ from keras_albert.utils.environment import check_packages
 
 
 @keras.saving.register_keras_serializable(package="keras_albert")
-class AlbertTokenClassifier(heads.NamedClasses, AlbertTask, keras_hub.models.Task):
+class AlbertTokenClassifier(heads.NamedClasses, keras_hub.models.Task):
     """Tag words, and find the entities in texts.
 
     It is trained on lists of words with a tag for each word, or on raw texts with the
@@ -74,7 +74,7 @@ class AlbertTokenClassifier(heads.NamedClasses, AlbertTask, keras_hub.models.Tas
     """
 
     preprocessor_cls = AlbertTokenClassifierPreprocessor
-    default_columns = ("tokens", "ner_tags")
+    default_columns = Columns(("tokens",), "ner_tags")
     uses_pooler = False
     metrics_need_weights = True
     set_by_targets = ("labels", "scheme")
