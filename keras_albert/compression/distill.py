@@ -391,7 +391,7 @@ def _data_of_examples(
 
     how: dict[str, Any] = {"batch_size": batch_size}
     how["mode"] = "prediction" if y is None else "training"
-    columns = student.default_columns._replace(label=None)
+    columns = student.traits.columns._replace(label=None)
     batches = make_batches(student, read_data(x, y, None, columns), shuffle=True, **how)
     if not isinstance(batches, LengthBatches):
         msg = "Pass lists instead of a data set: examples are read several times."

@@ -6,14 +6,13 @@ whose texts share rows. The batches of a data set are encoded when they are read
 
 import copy
 import math
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import keras
 import numpy as np
 import numpy.typing as npt
 
 from keras_albert.data import datasets
-from keras_albert.data.batch_sharding import num_parts, share_dataset
 from keras_albert.data.tables import Columns, RawData, are_ids, read_element
 from keras_albert.layers.attention import ROW_TOKENS, TOKEN_PLACES
 from keras_albert.text import batching
@@ -25,17 +24,14 @@ from keras_albert.text.packing import (
     read_weights,
     weights_by_target,
 )
-from keras_albert.types import Batch, Int64Array, Mode
+from keras_albert.types import Batch, Int64Array, Mode, Task
 from keras_albert.utils.arguments import check_positive
-
-if TYPE_CHECKING:
-    from keras_albert.tasks.task import AlbertTask
 
 _BATCH_SIZE = 32
 
 
 def make_batches(
-    task: "AlbertTask",
+    task: Task,
     data: RawData,
     batch_size: int | None = None,
     mode: Mode = "evaluation",
@@ -75,7 +71,7 @@ def make_batches(
     return PackedBatches(*how, shape=shape)
 
 
-def _own_batch_size(task: "AlbertTask", batch_size: int, rows: int) -> int:
+def _own_batch_size(task: Task, batch_size: int, rows: int) -> int:
     """Return the batch size of a process that has a part of the data, after checks."""
     processes = task.processes
     if batch_size % processes.count:
@@ -88,20 +84,13 @@ def _own_batch_size(task: "AlbertTask", batch_size: int, rows: int) -> int:
     processes.check_same(
         {
             "batches in its part of the data": steps,
-            "classes in its targets": [getattr(task, x) for x in task.set_by_targets],
+            "classes in its targets": [
+                getattr(task, x) for x in task.traits.set_by_targets
+            ],
         },
         "Divide the data evenly, and pass the classes to the task, `labels=[...]`.",
     )
     return own
-
-
-def as_dataset(task: "AlbertTask", batches: Any) -> Any:
-    """Return batches in the form that Keras takes, of the rows of this process."""
-    is_planned, fixed = isinstance(batches, LengthBatches), not has_ragged_outputs(task)
-    shared = share_dataset(task, batches, is_planned, fixed)
-    if shared is batches and is_planned:
-        return datasets.backend_dataset(batches, fixed)
-    return shared
 
 
 def has_ragged_outputs(model: keras.Model) -> bool:
@@ -110,10 +99,10 @@ def has_ragged_outputs(model: keras.Model) -> bool:
     return any(None in output.shape[1:] for output in outputs)
 
 
-def check_targets(task: "AlbertTask", x: Any, y: Any, mode: Mode) -> None:
+def check_targets(task: Task, x: Any, y: Any, mode: Mode) -> None:
     """Raise if targets are missing that a mode needs."""
     makes_targets = task.is_self_supervised and (
-        task.ids_have_targets or not are_ids(task.preprocessor, x)
+        task.traits.ids_have_targets or not are_ids(task.preprocessor, x)
     )
     if y is None and mode != "prediction" and not makes_targets:
         raise ValueError(
@@ -124,7 +113,7 @@ def check_targets(task: "AlbertTask", x: Any, y: Any, mode: Mode) -> None:
 
 
 def preprocess_batch(
-    task: "AlbertTask", mode: Mode, x: Any, y: Any = None, sample_weight: Any = None
+    task: Task, mode: Mode, x: Any, y: Any = None, sample_weight: Any = None
 ) -> tuple[Any, ...]:
     """Preprocess one batch of texts, or check one of ids; return a tuple of arrays."""
     examples = _encode(task, mode, RawData(x, y, sample_weight))
@@ -132,7 +121,7 @@ def preprocess_batch(
     return _as_tuple(*pack_all(examples, width, batched=True))
 
 
-def _encode(task: "AlbertTask", mode: Mode, data: RawData) -> Any:
+def _encode(task: Task, mode: Mode, data: RawData) -> Any:
     """Read and check texts or ids, once; return them as `Examples`."""
     x, y, weights, *_ = data
     if hasattr(type(x), "pack"):
@@ -150,10 +139,10 @@ def _encode(task: "AlbertTask", mode: Mode, data: RawData) -> Any:
         y = task.encode_targets(y)
     if weights is not None:
         weights = task.read_weights(weights)
-    return task.encode(mode, columns, y, weights)[0]
+    return task.encode_texts(mode, columns, y, weights)[0]
 
 
-def _encode_ids(task: "AlbertTask", mode: Mode, x: Any, y: Any, weights: Any) -> Any:
+def _encode_ids(task: Task, mode: Mode, x: Any, y: Any, weights: Any) -> Any:
     ids = task.read_ids(x)
     targets = None if y is None else task.encode_id_targets(y)
     if weights is not None:
@@ -186,7 +175,7 @@ def _as_tuple(x: Any, y: Any, sample_weight: Any) -> Batch:
 
 
 def _read_dataset(
-    task: "AlbertTask",
+    task: Task,
     data: RawData,
     mode: Mode,
     shuffle: bool,
@@ -200,7 +189,7 @@ def _read_dataset(
     if datasets.is_tf_dataset(dataset):
         dataset = datasets.without_autotune(dataset)
         is_graph = task.preprocessor is None or task.preprocessor.runs_in_graph
-        if is_graph and task.encodes_in_graph and shape is None:
+        if is_graph and task.traits.encodes_in_graph and shape is None:
             return _map_tf_dataset(task, dataset, mode, columns)
         dataset = datasets.numpy_batches(dataset)
     collates = datasets.is_collated(dataset)
@@ -222,9 +211,7 @@ def _read_dataset(
     )
 
 
-def _map_tf_dataset(
-    task: "AlbertTask", dataset: Any, mode: Mode, columns: Columns
-) -> Any:
+def _map_tf_dataset(task: Task, dataset: Any, mode: Mode, columns: Columns) -> Any:
     """Preprocess in the graph; rows of ids are not changed."""
     import tensorflow as tf  # noqa: PLC0415  (a `tf.data.Dataset` was given)
 
@@ -340,11 +327,12 @@ class LengthBatches(keras.utils.PyDataset):
         return keras.tree.map_structure(restore, outputs)
 
 
-def packed_shape(task: "AlbertTask") -> batching.PackedShape | None:
+def packed_shape(task: Task) -> batching.PackedShape | None:
     """Return a new shape for the rows of a task, `None` if texts do not share rows."""
     if not getattr(task.preprocessor, "pack_sequences", False):
         return None
-    if num_parts() > 1 or task.strategy is not None or task.processes is not None:
+    devices = keras.distribution.distribution(), task.strategy, task.processes
+    if any(each is not None for each in devices):
         raise ValueError(
             "Sequence packing works on one device, but this model runs on several. "
             "Received: pack_sequences=True. Set `preprocessor.pack_sequences = False`."

@@ -115,11 +115,11 @@ def _name(value: Any) -> str | None:
 def _encode_names(
     values: list[Any], labels: Sequence[str] | None
 ) -> npt.NDArray[np.int32]:
-    numbers = {_name(name): number for number, name in enumerate(labels or ())}
+    numbers = {str(_name(name)): number for number, name in enumerate(labels or ())}
     encoded = np.empty(len(values), np.int32)
     for row, value in enumerate(values):
         name = _name(value)
-        if name not in numbers:
+        if name is None or name not in numbers:
             known = ", ".join(map(repr, numbers)) or "none: pass `labels=[...]`"
             near = get_close_matches(str(name), numbers, n=1)
             remedy = f"Did you mean {near[0]!r}?" if near else "Correct or drop it."
@@ -165,7 +165,7 @@ def encode_class_weights(
         keys[number] = key
         # Losses are computed in float32, in which larger numbers are infinite.
         most = np.finfo(np.float32).max
-        if not (isinstance(weight, Real) and 0 <= weight <= most):
+        if not (isinstance(weight, Real) and 0 <= float(weight) <= most):
             raise ValueError(
                 "The weights of classes must be finite numbers of at least 0. "
                 f"Received: {weight!r} for the class {key!r}"
@@ -188,7 +188,7 @@ def _class_number(key: Any, num_classes: int, labels: Sequence[str] | None) -> i
 @contextmanager
 def unchanged_on_error(task: Any) -> Iterator[None]:
     """Restore what a task has learned from targets if the block raises."""
-    kept = {name: getattr(task, name) for name in task.set_by_targets}
+    kept = {name: getattr(task, name) for name in task.traits.set_by_targets}
     try:
         yield
     except BaseException:

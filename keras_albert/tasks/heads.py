@@ -8,7 +8,7 @@ import keras
 
 from keras_albert.layers.base_layer import albert_initializer
 from keras_albert.tasks.losses_and_metrics import match_metrics
-from keras_albert.tasks.task import AlbertTask
+from keras_albert.tasks.task import AlbertTask, TaskTraits
 from keras_albert.types import Activation
 from keras_albert.utils.arguments import MissingArgumentError, is_whole_number
 
@@ -37,7 +37,7 @@ class NamedClasses(AlbertTask):
 
     num_classes: int
     labels: tuple[str, ...] | None
-    set_by_targets: tuple[str, ...] = ("labels",)
+    traits = TaskTraits(set_by_targets=("labels",))
 
     @classmethod
     def from_preset(cls, preset: str | os.PathLike[str], **kwargs: Any) -> Self:
@@ -99,9 +99,9 @@ class NamedClasses(AlbertTask):
 
     def set_class_names(self, names: tuple[str, ...]) -> None:
         """Take the names of a data set, unless there are some."""
-        self.labels = self.learn_labels(names)
+        self.labels = self._learn_labels(names)
 
-    def learn_labels(self, names: tuple[str, ...]) -> tuple[str, ...] | None:
+    def _learn_labels(self, names: tuple[str, ...]) -> tuple[str, ...] | None:
         """Return the names of the classes, by sorted targets if there are none yet."""
         if self.labels is not None or not names or self.num_classes == 1:
             return self.labels

@@ -18,7 +18,7 @@ from keras_albert.preprocessors.multiple_choice import (
 )
 from keras_albert.tasks.heads import output_dense, output_dropout
 from keras_albert.tasks.predict import softmax
-from keras_albert.tasks.task import AlbertTask
+from keras_albert.tasks.task import AlbertTask, TaskTraits
 from keras_albert.text.reading import TextBatch
 from keras_albert.types import FloatArray, IntArray, Mode
 
@@ -56,10 +56,12 @@ class AlbertMultipleChoice(AlbertTask, keras_hub.models.Task):
     """
 
     preprocessor_cls = AlbertMultipleChoicePreprocessor
-    default_columns = Columns(
-        ("context", "question", "choices"), "answer", optional=("context",)
+    traits = TaskTraits(
+        columns=Columns(
+            ("context", "question", "choices"), "answer", optional=("context",)
+        ),
+        output_padding=MISSING_CHOICE,
     )
-    output_padding = MISSING_CHOICE
 
     def __init__(
         self,

@@ -4,14 +4,13 @@ import os
 from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import keras
 import numpy.typing as npt
 
 from keras_albert.backbone import select_inputs
-from keras_albert.data import batch_sharding
-from keras_albert.data.batches import as_dataset, make_batches, preprocess_batch
+from keras_albert.data.batches import make_batches, preprocess_batch
 from keras_albert.data.datasets import (
     Steps,
     call_and_reject_empty,
@@ -29,7 +28,8 @@ from keras_albert.data.tables import (
     split_validation,
     unpack,
 )
-from keras_albert.devices import model_state
+from keras_albert.devices import batch_sharding, model_state
+from keras_albert.devices.batch_sharding import as_dataset
 from keras_albert.devices.processes import connect_processes, train_in_processes
 from keras_albert.devices.strategy import refuse_sharded
 from keras_albert.layers.attention import packed_rows
@@ -77,29 +77,37 @@ def _check_epochs(
     return int(first)
 
 
+class TaskTraits(NamedTuple):
+    """What differs between tasks, for what reads their data and outputs."""
+
+    # The columns of a table.
+    columns: Columns = Columns()
+    # Whether rows of ids come with targets, also where texts are their own targets.
+    ids_have_targets: bool = True
+    # Whether a `tf.data.Dataset` is read in its graph, where targets are one array.
+    encodes_in_graph: bool = True
+    # Attributes that the targets of `fit` may set.
+    set_by_targets: tuple[str, ...] = ()
+    # Without the weights of tokens, metrics would count padding.
+    metrics_need_weights: bool = False
+    # The padding of outputs whose shape differs between batches, and the input that is
+    # 0 where they are padding, if any.
+    output_padding: float = 0.0
+    output_mask: str | None = None
+    # Layers of the head that have the same meaning in other tasks.
+    shared_head_layers: tuple[str, ...] = ()
+
+
 class AlbertTask(CompiledTask, TaskPresets):
     """Base class of all tasks, before one of KerasHub's in the list of bases."""
 
     # A subclass has `encode_targets`, `default_loss`, `default_metrics`, `_run_layers`.
 
-    # Whether labels are derived from the inputs: texts, or rows of ids.
+    # What differs between tasks, see `TaskTraits`.
+    traits = TaskTraits()
+
+    # Whether targets are made from the texts.
     is_self_supervised = False
-    ids_have_targets = True
-
-    # Whether a `tf.data.Dataset` is read in its graph, where targets are one array.
-    encodes_in_graph = True
-
-    # The columns of texts and targets in a table, see `fit`.
-    default_columns = Columns()
-
-    # Attributes that a method may set by its targets.
-    set_by_targets: tuple[str, ...] = ()
-
-    # The padding of outputs whose shape differs between batches.
-    output_padding: float = 0.0
-
-    # The input that is 0 where such outputs are padding, if any.
-    output_mask: str | None = None
 
     # How many layers `evaluate` runs, unless it is all of them.
     _depth: int | None = None
@@ -195,7 +203,7 @@ class AlbertTask(CompiledTask, TaskPresets):
             "tagger's may have a weight for each word."
         )
 
-    def encode(
+    def encode_texts(
         self, mode: Mode, x: Any, y: Any = None, sample_weight: Any = None
     ) -> tuple[Any, bool]:
         """Read, check and tokenize raw input; return also if it was a batch."""
@@ -300,7 +308,7 @@ class AlbertTask(CompiledTask, TaskPresets):
         """
         # Before any text is read.
         arguments.check_options(type(self), "fit", kwargs)
-        self.check_compiled("fit")
+        self._check_compiled("fit")
         first = _check_epochs(epochs, **kwargs)
         options = [
             *(batch_size, epochs, text, text_pair, label, validation_split),
@@ -315,7 +323,7 @@ class AlbertTask(CompiledTask, TaskPresets):
             kwargs = quiet | kwargs
             with unchanged_on_error(self):
                 named = text, text_pair, label, self.is_self_supervised
-                columns = self.default_columns.choose(*named)
+                columns = self.traits.columns.choose(*named)
                 data = read_data(x, y, sample_weight, columns, batch_size)
                 self.set_class_names(data.columns.class_names)
                 has_ids = are_ids(self.preprocessor, data.x)
@@ -419,7 +427,7 @@ class AlbertTask(CompiledTask, TaskPresets):
             )
         arguments.check_options(type(self), "evaluate", kwargs)
         # Keras does not check this on PyTorch.
-        self.check_compiled("evaluate")
+        self._check_compiled("evaluate")
         self._check_depth(num_layers)
         options = [batch_size, text, text_pair, label, num_layers, kwargs.get("steps")]
         given = (x, y, sample_weight)
@@ -430,7 +438,7 @@ class AlbertTask(CompiledTask, TaskPresets):
             kwargs = quiet | kwargs
             with unchanged_on_error(self):
                 named = text, text_pair, label, self.is_self_supervised
-                columns = self.default_columns.choose(*named)
+                columns = self.traits.columns.choose(*named)
                 data = read_data(x, y, sample_weight, columns, batch_size)
                 self.set_class_names(data.columns.class_names)
                 limit = Steps(kwargs.get("steps"))
@@ -471,7 +479,7 @@ class AlbertTask(CompiledTask, TaskPresets):
 
         Returns:
             An array `(examples, ...)`, or a dict of arrays. Outputs that are as long as
-            the longest row are padded with `output_padding`. For an empty list the
+            the longest row are padded. For an empty list the
             shape is `(0, ...)`.
 
         Raises:

@@ -192,7 +192,7 @@ class AlbertClassifier(NamedClasses, keras_hub.models.TextClassifier):
     def encode_targets(self, y: Any) -> npt.NDArray[Any]:
         """Return int32 class numbers, or float32 `(examples, num_classes)`."""
         kind = target_kind(self)
-        labels = self.labels or self.learn_labels(kind.names(y))
+        labels = self.labels or self._learn_labels(kind.names(y))
         targets: npt.NDArray[Any] = kind.encode(y, self.num_classes, labels)
         self.labels = labels
         return targets
@@ -297,7 +297,7 @@ class AlbertClassifier(NamedClasses, keras_hub.models.TextClassifier):
         arguments.check_unused(f"{method=}", **given)
         if C is not None:
             arguments.check_finite_and_positive(C=C)
-        columns = self.default_columns.choose(text, text_pair, label)
+        columns = self.traits.columns.choose(text, text_pair, label)
         data = self._read_all(x, y, sample_weight, columns)
         with exclusive(self):
             if class_weight is not None:
@@ -508,7 +508,7 @@ class AlbertClassifier(NamedClasses, keras_hub.models.TextClassifier):
         depth = {"patience": patience, "threshold": threshold, "num_layers": num_layers}
         depths = None
         if truncate:
-            examples, batched = self.encode("prediction", texts)
+            examples, batched = self.encode_texts("prediction", texts)
             given: Any = depth | {"return_depths": return_depths, "verbose": 0}
             outputs = self.predict(examples, batch_size, **given)
             if return_depths:

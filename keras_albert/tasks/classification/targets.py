@@ -1,7 +1,7 @@
 """Targets of a classifier: classes, probabilities, sets of labels, scores."""
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
@@ -11,10 +11,7 @@ from keras_albert.data.labels import class_names, encode_classes, encode_scores
 from keras_albert.data.tables import column_names
 from keras_albert.tasks.losses_and_metrics import loss_name
 from keras_albert.text.reading import plain_column
-from keras_albert.types import FloatArray
-
-if TYPE_CHECKING:
-    from keras_albert.tasks.classification.model import AlbertClassifier
+from keras_albert.types import FloatArray, Task
 
 
 def encode_label_sets(
@@ -156,7 +153,7 @@ _SCORE = TargetKind(
 )
 
 
-def target_kind(classifier: "AlbertClassifier") -> TargetKind:
+def target_kind(classifier: Task) -> TargetKind:
     """Return what an `AlbertClassifier` learns."""
     if classifier.is_regression:
         return _SCORE

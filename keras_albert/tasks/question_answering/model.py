@@ -30,7 +30,7 @@ from keras_albert.tasks.question_answering.answers import (
     rank_answers,
     span_candidates,
 )
-from keras_albert.tasks.task import AlbertTask
+from keras_albert.tasks.task import AlbertTask, TaskTraits
 from keras_albert.text.packing import check_counts
 from keras_albert.text.reading import TextBatch
 from keras_albert.types import Mode
@@ -87,11 +87,13 @@ class AlbertQuestionAnswerer(AlbertTask, keras_hub.models.Task):
     """
 
     preprocessor_cls = AlbertQuestionAnswererPreprocessor
-    default_columns = Columns(("question", "context"), "answers")
-    set_by_targets = ("null_threshold",)
-    encodes_in_graph = False
+    traits = TaskTraits(
+        columns=Columns(("question", "context"), "answers"),
+        encodes_in_graph=False,
+        set_by_targets=("null_threshold",),
+        output_padding=heads.MASKED_LOGIT,
+    )
     uses_pooler = False
-    output_padding = heads.MASKED_LOGIT
 
     def __init__(
         self,
@@ -211,9 +213,9 @@ class AlbertQuestionAnswerer(AlbertTask, keras_hub.models.Task):
             preprocessor.num_starts = self._num_starts
         self._span_preprocessor = preprocessor
 
-    def encode(self, *args: Any, **kwargs: Any) -> tuple[SpanWindows, bool]:
+    def encode_texts(self, *args: Any, **kwargs: Any) -> tuple[SpanWindows, bool]:
         """Tokenize raw input for the head; see `AlbertTask.encode`."""
-        windows, batched = super().encode(*args, **kwargs)
+        windows, batched = super().encode_texts(*args, **kwargs)
         # A reader with the other head may share the preprocessor.
         windows.num_starts = self._num_starts
         return windows, batched
@@ -347,7 +349,7 @@ class AlbertQuestionAnswerer(AlbertTask, keras_hub.models.Task):
         """
         answers = read_answers(y)
         preprocessor = self.require_preprocessor("choose_null_threshold")
-        columns = preprocessor.columns(read_data(x, columns=self.default_columns).x)
+        columns = preprocessor.columns(read_data(x, columns=self.traits.columns).x)
         contexts = columns.columns[1]
         check_counts(len(contexts), answers, None)
         has_answer = np.array([bool(row) for row in answers], bool)
@@ -373,7 +375,7 @@ class AlbertQuestionAnswerer(AlbertTask, keras_hub.models.Task):
         max_answer_length: int,
         batch_size: int | None,
     ) -> SpanCandidates:
-        examples, _ = self.encode("prediction", columns)
+        examples, _ = self.encode_texts("prediction", columns)
         outputs = self.predict(examples, batch_size, verbose=0)
         return span_candidates(
             outputs, examples, max_answer_length, n_best, self.end_n_top

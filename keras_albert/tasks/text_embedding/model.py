@@ -344,11 +344,11 @@ class AlbertTextEmbedder(AlbertTask, keras_hub.models.TextEmbedder):
         finally:
             self._guide = None
 
-    def encode(
+    def encode_texts(
         self, mode: Mode, x: Any, y: Any = None, sample_weight: Any = None
     ) -> tuple[Any, bool]:
         """Read, check and tokenize texts, and let the guide read them."""
-        examples, batched = super().encode(mode, x, y, sample_weight)
+        examples, batched = super().encode_texts(mode, x, y, sample_weight)
         if self._guide is not None and mode != "prediction":
             columns = self.require_preprocessor("fit").columns(x).columns
             found = [np.asarray(self._guide(column), "float32") for column in columns]
@@ -419,7 +419,7 @@ class AlbertTextEmbedder(AlbertTask, keras_hub.models.TextEmbedder):
             >>> embedder.predict(["My parcel is late.", "Thank you!"], verbose=0).shape
             (2, 384)
         """
-        columns = self.default_columns._replace(label=None)
+        columns = self.traits.columns._replace(label=None)
         x = read_data(x, columns=columns, batch_size=batch_size).x
         if is_dataset(x) or isinstance(x, TextWindows):
             return super().predict(x, batch_size, **kwargs)

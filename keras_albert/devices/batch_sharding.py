@@ -1,18 +1,16 @@
 """The shard of a batch that a process computes, padded to divide among devices."""
 
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
 
 from keras_albert.data import datasets
+from keras_albert.data.batches import LengthBatches, has_ragged_outputs
 from keras_albert.devices.model_state import build_metrics
 from keras_albert.devices.processes import SAME_BATCHES
-from keras_albert.types import Batch
-
-if TYPE_CHECKING:
-    from keras_albert.tasks.task import AlbertTask
+from keras_albert.types import Batch, Task
 
 # Inputs that no model reads: on JAX, whose steps see the rows of all processes, with a
 # column more than there are rows to remove; on the others with a second column if all
@@ -41,7 +39,7 @@ def num_parts() -> int:
     return int(mesh.shape[mesh.axis_names.index(distribution.batch_dim_name)])
 
 
-def shard_spec(task: "AlbertTask") -> ShardSpec | None:
+def shard_spec(task: Task) -> ShardSpec | None:
     """Return the rows of this process, or `None` if it computes all on one device."""
     processes, parts = task.processes, num_parts()
     has_all = processes is None or processes.shares_data
@@ -60,7 +58,7 @@ def shard_spec(task: "AlbertTask") -> ShardSpec | None:
     return None if parts == 1 else spec
 
 
-def share_batch(task: "AlbertTask", batch: Batch, spec: ShardSpec) -> Batch:
+def share_batch(task: Task, batch: Batch, spec: ShardSpec) -> Batch:
     """Return the rows of this process, with a mark; see `unpad_batch`."""
     rows = len(keras.tree.flatten(batch)[0])
     if (backend := keras.config.backend()) != "jax":
@@ -117,7 +115,7 @@ def unpad_batch(batch: Any) -> Any:
 
 
 def share_dataset(
-    task: "AlbertTask", dataset: Any, is_same: bool, fixed_targets: bool = False
+    task: Task, dataset: Any, is_same: bool, fixed_targets: bool = False
 ) -> Any:
     """Take the rows of this process from each batch, if devices share batches."""
     # `is_same`: the batches are known to be the same in all processes.
@@ -142,7 +140,16 @@ def share_dataset(
     return datasets.map_dataset(dataset, take, fixed_targets=fixed_targets)
 
 
-def build_before(task: "AlbertTask", dataset: Any) -> Any:
+def as_dataset(task: Task, batches: Any) -> Any:
+    """Return batches in the form that Keras takes, of the rows of this process."""
+    is_planned, fixed = isinstance(batches, LengthBatches), not has_ragged_outputs(task)
+    shared = share_dataset(task, batches, is_planned, fixed)
+    if shared is batches and is_planned:
+        return datasets.backend_dataset(batches, fixed)
+    return shared
+
+
+def build_before(task: Task, dataset: Any) -> Any:
     """Build metrics from the first batch if it has extra inputs: packing or padding."""
     shares_rows = getattr(task.preprocessor, "pack_sequences", False)
     is_plain = shard_spec(task) is None and not shares_rows
@@ -160,13 +167,13 @@ def build_before(task: "AlbertTask", dataset: Any) -> Any:
     return (batch for batch in chain([first], batches))
 
 
-def take_rows(task: "AlbertTask", batch: Batch) -> Batch:
+def take_rows(task: Task, batch: Batch) -> Batch:
     """Take the rows of this process, with padding, if devices share batches."""
     spec = shard_spec(task)
     return batch if spec is None else share_batch(task, batch, spec)
 
 
-def pad_for_devices(task: "AlbertTask", batch: Batch) -> Batch:
+def pad_for_devices(task: Task, batch: Batch) -> Batch:
     """Take the rows of this process for a method of `keras.Model`, with padding."""
     if shard_spec(task) is None:
         return batch
