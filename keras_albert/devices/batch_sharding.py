@@ -1,5 +1,7 @@
 """The shard of a batch that a process computes, padded to divide among devices."""
 
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -8,7 +10,6 @@ import numpy as np
 
 from keras_albert.data import datasets
 from keras_albert.data.batches import LengthBatches, has_ragged_outputs
-from keras_albert.devices.model_state import build_metrics
 from keras_albert.devices.processes import SAME_BATCHES
 from keras_albert.types import Batch, Task
 
@@ -179,3 +180,119 @@ def pad_for_devices(task: Task, batch: Batch) -> Batch:
         return batch
     build_metrics(task, batch)
     return take_rows(task, batch)
+
+
+# An input that no model reads: for each row, the number of masked tokens of its process
+# in an optimizer step, by which the process normalized the weights.
+MASKED_TOKENS = "masked_tokens"
+
+
+def weigh_processes(batch: Any, processes: Any = None) -> Any:
+    """Normalize the weights of a process over all processes, within a training step."""
+    x, y, weights = keras.utils.unpack_x_y_sample_weight(batch)
+    if not isinstance(x, dict) or MASKED_TOKENS not in x:
+        return batch
+    x = dict(x)
+    counts = keras.ops.convert_to_tensor(x.pop(MASKED_TOKENS))
+    share = counts / _mean_of_processes(keras.ops.mean(counts), processes)
+
+    def weigh(weight: Any) -> Any:
+        return keras.ops.convert_to_tensor(weight) * share[:, None]
+
+    if isinstance(weights, dict):
+        weights = weights | {"masked_lm": weigh(weights["masked_lm"])}
+    else:
+        weights = weigh(weights)
+    return x, y, weights
+
+
+def _mean_of_processes(value: Any, processes: Any) -> Any:
+    # On PyTorch the task knows the processes, on TensorFlow the strategy does.
+    if processes is not None:
+        (total,) = processes.sum_tensors([value])
+        value = total / processes.count
+    elif keras.config.backend() == "tensorflow":
+        import tensorflow as tf  # noqa: PLC0415  (it is the backend)
+
+        context = tf.distribute.get_replica_context()
+        value = context.all_reduce(tf.distribute.ReduceOp.MEAN, value)
+    # On JAX, arrays have the rows of all processes.
+    return value
+
+
+def build_metrics(model: Any, batch: Any) -> None:
+    """Create the variables of a model's losses and metrics by a batch's shapes."""
+    # Keras creates them in `fit`, too late to place or to restore them, by a batch of
+    # an iterator on which it may not train.
+
+    def describe(array: Any) -> keras.KerasTensor:
+        # One row is enough, and two tokens where the length is not known.
+        shape = (1, *(size or 2 for size in array.shape[1:]))
+        return keras.KerasTensor(shape, keras.backend.standardize_dtype(array.dtype))
+
+    def fill(spec: Any) -> Any:
+        return keras.ops.ones(spec.shape, spec.dtype)
+
+    x, y, weights = keras.utils.unpack_x_y_sample_weight(batch)
+    x = {name: x[name] for name in model.input}
+    # By the model's `call`, which a task may override.
+    outputs = keras.Operation.compute_output_spec(
+        model, keras.tree.map_structure(describe, x), training=False
+    )
+    x, y, weights = keras.tree.map_structure(
+        describe, (x, y, weights), none_is_leaf=False
+    )
+    # Nothing is counted in this scope; variables are created when it ends.
+    with keras.StatelessScope():
+        outputs, x, y, weights = keras.tree.map_structure(
+            fill, (outputs, x, y, weights), none_is_leaf=False
+        )
+        model.compute_loss(x, y, outputs, weights)
+        model.compute_metrics(x, y, outputs, weights)
+
+
+def build_metrics_before_xla(model: Any, batch: Any) -> None:
+    """Create metrics while TensorFlow traces a step: XLA creates no variables."""
+    if keras.config.backend() == "tensorflow" and model.jit_compile is True:
+        import tensorflow as tf  # noqa: PLC0415  (it is the backend)
+
+        with tf.init_scope():
+            build_metrics(model, batch)
+
+
+_BY_WEIGHT = "mean_with_sample_weight"
+
+
+def losses_by_weight(model: Any, weights: Any) -> list[Any]:
+    """Return the losses that divide by the sum of weights, if there are weights."""
+    loss = None if weights is None else model.loss
+    losses = loss.values() if isinstance(loss, dict) else [loss]
+    return [each for each in losses if getattr(each, "reduction", "") == _BY_WEIGHT]
+
+
+@contextmanager
+def summed(losses: Sequence[Any]) -> Iterator[None]:
+    """Set losses by weight to sum what is weighted, as `divide_weights` returns it."""
+    for loss in losses:
+        loss.reduction = "sum"
+    try:
+        yield
+    finally:
+        for loss in losses:
+            loss.reduction = _BY_WEIGHT
+
+
+def divide_weights(
+    loss: Any, losses: Sequence[Any], weights: Any, total: Callable[[Any], Any]
+) -> Any:
+    """Divide the weights of `losses` by their `total`, in place of the loss."""
+
+    def divide(weight: Any, loss: Any) -> Any:
+        if weight is None or all(loss is not each for each in losses):
+            return weight
+        return keras.ops.divide_no_nan(weight, total(weight))
+
+    if not isinstance(loss, dict):
+        return divide(weights, loss)
+    named = weights if isinstance(weights, dict) else dict.fromkeys(loss, weights)
+    return {name: divide(named[name], loss[name]) for name in named}

@@ -1,14 +1,23 @@
 """Losses and metrics of `compile`, in the form of a head's outputs and targets."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
 from keras import ops
 
+from keras_albert.data.labels import (
+    class_names,
+    encode_classes,
+    encode_label_sets,
+    encode_probabilities,
+    encode_scores,
+    indicator_names,
+    set_names,
+)
 from keras_albert.layers.base_layer import config_from_attributes
-from keras_albert.types import Tensor
+from keras_albert.types import Task, Tensor
 
 # Losses with `from_logits`, by the name that Keras also uses for their functions.
 _CROSSENTROPIES = {
@@ -344,3 +353,61 @@ class TokenAccuracy(keras.metrics.Mean):
     def get_config(self) -> dict[str, Any]:
         """Return the constructor's arguments."""
         return {"name": self.name, "dtype": self.dtype}
+
+
+# Losses that take a probability of each class, as `loss_name` returns them.
+_OF_EACH_CLASS = {
+    "binarycrossentropy",
+    "binaryfocalcrossentropy",
+    "categoricalcrossentropy",
+    "categoricalfocalcrossentropy",
+    "categoricalgeneralizedcrossentropy",
+    "categoricalhinge",
+    "kldivergence",
+}
+
+
+class TargetKind(NamedTuple):
+    """How targets are read, and how predictions are compared to them."""
+
+    loss: Callable[[bool], keras.losses.Loss]
+    metric: Callable[[], keras.metrics.Metric]
+    encode: Callable[[Any, int, Any], Any]
+    names: Callable[[Any], tuple[str, ...]]
+    is_class: bool = False
+
+
+_CLASS = TargetKind(
+    keras.losses.SparseCategoricalCrossentropy,
+    lambda: keras.metrics.SparseCategoricalAccuracy(name="accuracy"),
+    encode_classes,
+    class_names,
+    is_class=True,
+)
+_PROBABILITIES = TargetKind(
+    keras.losses.CategoricalCrossentropy,
+    lambda: keras.metrics.CategoricalAccuracy(name="accuracy"),
+    encode_probabilities,
+    lambda y: indicator_names(y) or class_names(y),
+)
+_LABEL_SETS = TargetKind(
+    keras.losses.BinaryCrossentropy,
+    lambda: keras.metrics.BinaryAccuracy(name="accuracy"),
+    encode_label_sets,
+    set_names,
+)
+_SCORE = TargetKind(
+    lambda is_logits: keras.losses.MeanSquaredError(),
+    lambda: keras.metrics.RootMeanSquaredError(name="rmse"),
+    lambda y, num_classes, labels: encode_scores(y),
+    lambda y: (),
+)
+
+
+def target_kind(classifier: Task) -> TargetKind:
+    """Return what an `AlbertClassifier` learns."""
+    if classifier.is_regression:
+        return _SCORE
+    if classifier.is_multi_label:
+        return _LABEL_SETS
+    return _PROBABILITIES if loss_name(classifier.loss) in _OF_EACH_CLASS else _CLASS

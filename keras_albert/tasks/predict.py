@@ -17,8 +17,7 @@ from keras_albert.data.batches import LengthBatches, has_ragged_outputs, make_ba
 from keras_albert.data.datasets import Steps, call_and_reject_empty, num_steps
 from keras_albert.data.tables import read_data
 from keras_albert.devices.batch_sharding import num_parts, share_dataset, take_rows
-from keras_albert.devices.model_state import restore_on_error
-from keras_albert.devices.processes import spans_processes
+from keras_albert.devices.processes import restore_on_error, spans_processes
 from keras_albert.layers.attention import packing_inputs
 from keras_albert.layers.run_layers import call_layer
 from keras_albert.text.packing import TextWindows

@@ -28,9 +28,14 @@ from keras_albert.data.tables import (
     split_validation,
     unpack,
 )
-from keras_albert.devices import batch_sharding, model_state
+from keras_albert.devices import batch_sharding
 from keras_albert.devices.batch_sharding import as_dataset
-from keras_albert.devices.processes import connect_processes, train_in_processes
+from keras_albert.devices.processes import (
+    connect_processes,
+    exclusive,
+    restore_on_error,
+    train_in_processes,
+)
 from keras_albert.devices.strategy import refuse_sharded
 from keras_albert.layers.attention import packed_rows
 from keras_albert.layers.base_layer import config_from_attributes
@@ -317,7 +322,7 @@ class AlbertTask(CompiledTask, TaskPresets):
         ]
         given = (x, y, sample_weight, validation_data)
         with (
-            model_state.exclusive(self),
+            exclusive(self),
             train_in_processes(self, auto_shard, given, options) as quiet,
         ):
             kwargs = quiet | kwargs
@@ -370,7 +375,7 @@ class AlbertTask(CompiledTask, TaskPresets):
                 self._complete_optimizer(*rest)
             # Data sets are in their order already.
             kwargs |= {"epochs": epochs, "shuffle": False}
-            with model_state.restore_on_error(self):
+            with restore_on_error(self):
                 dataset = batch_sharding.build_before(self, dataset)
                 return call_and_reject_empty(
                     lambda: keras.Model.fit(self, x=dataset, **kwargs), datasets
@@ -432,7 +437,7 @@ class AlbertTask(CompiledTask, TaskPresets):
         options = [batch_size, text, text_pair, label, num_layers, kwargs.get("steps")]
         given = (x, y, sample_weight)
         with (
-            model_state.exclusive(self),
+            exclusive(self),
             train_in_processes(self, auto_shard, given, options) as quiet,
         ):
             kwargs = quiet | kwargs
@@ -451,7 +456,7 @@ class AlbertTask(CompiledTask, TaskPresets):
             if depth is not None:
                 self.test_function = None
             try:
-                with model_state.restore_on_error(self), steps_at_depth(self, depth):
+                with restore_on_error(self), steps_at_depth(self, depth):
                     dataset = batch_sharding.build_before(self, dataset)
                     return call_and_reject_empty(
                         lambda: keras.Model.evaluate(self, x=dataset, **kwargs),
@@ -532,7 +537,7 @@ class AlbertTask(CompiledTask, TaskPresets):
             ['accuracy', 'loss']
         """
         data = x, y, sample_weight
-        with model_state.exclusive(self), connect_processes(self):
+        with exclusive(self), connect_processes(self):
             with unchanged_on_error(self):
                 batch = preprocess_batch(self, "training", *data)
                 if class_weight is not None:
@@ -556,7 +561,7 @@ class AlbertTask(CompiledTask, TaskPresets):
             1.0
         """
         data = x, y, sample_weight
-        with model_state.exclusive(self), connect_processes(self):
+        with exclusive(self), connect_processes(self):
             with unchanged_on_error(self):
                 batch = preprocess_batch(self, "evaluation", *data)
             batch = batch_sharding.pad_for_devices(self, batch)
@@ -596,13 +601,13 @@ class AlbertTask(CompiledTask, TaskPresets):
         self, step: Callable[..., Any], state_and_data: Any, training: bool
     ) -> Any:
         *state, data = state_and_data
-        model_state.build_metrics_before_xla(self, data)
+        batch_sharding.build_metrics_before_xla(self, data)
         if self.processes is not None and keras.config.backend() == "torch":
             return self._step_together(data, training)
         with depends_on(data):
             batch = batch_sharding.unpad_batch(data)
             if training:
-                batch = model_state.weigh_processes(batch)
+                batch = batch_sharding.weigh_processes(batch)
             return step(*state, batch)
 
     def _step_together(self, data: Any, training: bool) -> dict[str, Any]:
@@ -615,7 +620,7 @@ class AlbertTask(CompiledTask, TaskPresets):
         counts = self.processes.index == 0 or not batch_sharding.is_replicated(x)
         batch = batch_sharding.without_mark(x), y, weights
         if training:
-            batch = model_state.weigh_processes(batch, self.processes)
+            batch = batch_sharding.weigh_processes(batch, self.processes)
             return torch_steps.train_together(self, batch, counts)
         return torch_steps.evaluate_together(self, batch, counts)
 

@@ -28,7 +28,7 @@ from keras_albert.tasks.classification.contrastive import (
     CONTRASTIVE_STRENGTH,
     train_encoder,
 )
-from keras_albert.tasks.classification.targets import TargetKind, target_kind
+from keras_albert.tasks.losses_and_metrics import TargetKind, target_kind
 from keras_albert.tasks.predict import compile_function, predict_all
 from keras_albert.text.packing import check_counts
 from keras_albert.types import FloatArray, Task

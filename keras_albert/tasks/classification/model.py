@@ -15,20 +15,20 @@ from keras_albert.data.batches import check_targets
 from keras_albert.data.datasets import is_dataset
 from keras_albert.data.labels import encode_class_weights, unchanged_on_error
 from keras_albert.data.tables import Columns, RawData, are_ids, read_data
-from keras_albert.devices.model_state import exclusive
+from keras_albert.devices.processes import exclusive
 from keras_albert.layers.heads import ExitHeads, HeadPooling
 from keras_albert.layers.run_layers import call_layer
 from keras_albert.preprocessors.classification import AlbertClassifierPreprocessor
 from keras_albert.tasks.classification import early_exit, linear
 from keras_albert.tasks.classification.calibration import calibrate, label_sets
 from keras_albert.tasks.classification.explain import Explanation, explain
-from keras_albert.tasks.classification.targets import target_kind
 from keras_albert.tasks.heads import (
     NamedClasses,
     count_classes,
     output_dense,
     output_dropout,
 )
+from keras_albert.tasks.losses_and_metrics import target_kind
 from keras_albert.tasks.predict import predict_windows, softmax
 from keras_albert.types import Activation, FloatArray, Int64Array, Texts
 from keras_albert.utils import arguments
