@@ -110,6 +110,13 @@ def _compile(task: Task, num_layers: int) -> Run:
     def run(inputs: dict[str, Any]) -> Any:
         return call_layer(task, inputs, training=False, num_layers=num_layers)
 
+    if _overrides_step(task):
+        if num_layers != task.backbone.num_layers:
+            raise ValueError(
+                "`num_layers` runs the model, but this one has a `predict_step` of its "
+                "user. Leave out `num_layers`, or load the preset with it."
+            )
+        run = partial(_run_step, task)
     if task.run_eagerly:
         return lambda inputs: run(map_outputs(ops.convert_to_tensor, inputs))
     if task.strategy is not None and num_layers == task.backbone.num_layers:
@@ -118,6 +125,21 @@ def _compile(task: Task, num_layers: int) -> Run:
         predict = task.make_predict_function()
         return lambda inputs: predict([(inputs,)])
     return _COMPILERS[keras.config.backend()](task, run)
+
+
+def _overrides_step(task: Task) -> bool:
+    classes = (cls for cls in type(task).__mro__ if "predict_step" in vars(cls))
+    is_ours = next(classes).__module__.startswith("keras_albert.")
+    return "predict_step" in vars(task) or not is_ours
+
+
+def _run_step(task: Task, inputs: dict[str, Any]) -> Any:
+    """Run a user's `predict_step`, which on JAX takes the values of variables."""
+    if keras.config.backend() != "jax":
+        return task.predict_step((inputs,))
+    groups = task.trainable_variables, task.non_trainable_variables
+    state = [[variable.value for variable in group] for group in groups]
+    return task.predict_step(state, (inputs,))[0]
 
 
 def _compile_for_tensorflow(task: Task, run: Run) -> Run:

@@ -64,7 +64,6 @@ def test_without_classes_no_file_is_blamed(
 
 CASES = {
     "classify": (small_classifier, ("the lamps",)),
-    "classify_documents": (small_classifier, (["the lamps"],)),
     "choose": (small_chooser, ("the hill", "lamps or", ["rain", "bread"])),
     "tag": (lambda proto: small_tagger(proto, labels=["O", "a"]), ("the lamps",)),
     "answer": (small_reader, ("the hill", "old bread")),
