@@ -7,7 +7,7 @@ from typing import Any
 import tensorflow as tf
 
 from keras_albert.data.tables import ID_NAMES
-from keras_albert.exports.tasks import WINDOWS_AT_ONCE
+from keras_albert.exports.shared import WINDOWS_AT_ONCE
 from keras_albert.preprocessors.in_graph import (
     graph_tokenizer,
     join_in_graph,

@@ -10,7 +10,7 @@ from keras_albert.exports.saved_model.graph import (
     run_windows,
     text_signature,
 )
-from keras_albert.exports.tasks import IMPOSSIBLE, MAX_ANSWER_LENGTH
+from keras_albert.exports.shared import IMPOSSIBLE, MAX_ANSWER_LENGTH
 from keras_albert.preprocessors.in_graph import graph_tokens_with_offsets, join_in_graph
 from keras_albert.text.spans import INVISIBLE
 
