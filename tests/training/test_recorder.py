@@ -20,8 +20,8 @@ class TwoProcesses(OneDevice):
 
     def sum(self, numbers):
         self.asked.append(self.recorder.done)
-        told, _ = numbers
-        return [told + (self.recorder.done >= self.told_at), 2 * 0.25]
+        told, due, _ = numbers
+        return [told + (self.recorder.done >= self.told_at), due, 2 * 0.25]
 
     def on_chief(self, work):
         work()
@@ -39,7 +39,7 @@ def stopped_run(path, told_at):
         RunFolder(path), None, stop, {}, seed=0, monitor=("loss", "min"), **lengths
     )
     recorder.devices = TwoProcesses(recorder, told_at)
-    recorder.begin(None, model)
+    recorder.start(None, model)
     with pytest.raises(KeyboardInterrupt):
         resumable_fit(model, recorder, lambda number: batch, verbose=0)
     assert stop.number == signal.SIGTERM
