@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from keras_albert import checkpoints, exports
     from keras_albert.compression.compress import compress
     from keras_albert.compression.distill import distill
-    from keras_albert.tasks.base.cloning import merge_adapters
+    from keras_albert.tasks.cloning import merge_adapters
 
 __version__ = "0.1.0"
 

@@ -184,11 +184,11 @@ file (path): the rows to predict for
 --task NAME: the class to load a preset as; by default its own
 --preset: for a model of token ids: the preset with its preprocessor
 --signature: a signature of a SavedModel; by default the one reading most columns
-[depth of a preset, or an export with exits]
+[depth of a preset]
 --num-layers (layers): layers to run; by default all
 --patience (layers): with exits: a text leaves after this many exits in a row that agree
---threshold (probability): with exits: a text leaves once its answer is this probable
---tolerance (positive): with --patience: the difference of scores that agree
+--threshold (positive): with exits: a text leaves once its answer is this probable; of a
+  regression, with --patience, the difference of scores that agree
 --return-depths (flag): write the depth of each text
 [data]
 --text-column NAME: the column of the text
@@ -234,45 +234,25 @@ output (path): a new directory
 {_COLUMNS}
 """)
 
-_EXITS = read_options(f"""
-preset: a classifier with exits
-dev FILE (path): the validation file
---output (path): a directory
-[rules, each with one or more values]
---patience (layers...): exits in a row that agree; by default each number that is
-  possible
---threshold (probability...): probabilities; by default 0.7 0.8 0.9 0.95 0.99
---tolerance (positive...): regression: differences of scores that agree; by default 0.05
-  0.1 0.2
-[time]
---batch-size (batch_size = 32):
---rounds (count = 3): how often each setting is timed, after a first run
-[data]
---limit (count): maximum number of examples
-{_COLUMNS}
-""")
-
 _EXPORT = read_options(f"""
 preset: a fine-tuned model: a directory or a handle
 path (path): the file or directory to write
 --format ({"|".join(_TABLES["WRITERS"])}): by default onnx for a path that ends in
-  .onnx, litert for .tflite, server with --server, and tf_saved_model for any other
+  .onnx, litert for .tflite, and tf_saved_model for any other
 --task NAME: the class to load it as; by default its own
 [options of tf_saved_model]
 --version (0..9223372036854775807): by default the next one
 --max-length (tokens): the maximum length of rows in tokens
 --top-k (count): number of predictions
 [options of onnx, litert and mediapipe]
---quantize: onnx, server: int8; litert, mediapipe: dynamic_int8 or fp16; by default
+--quantize: onnx: int8; litert, mediapipe: dynamic_int8 or fp16; by default
   float
 --inputs: onnx: tokens (by default) or text
---pairs (flag): onnx, server: take pairs of texts
---early (patience|threshold): onnx: the rule by which texts leave a model with exits
+--pairs (flag): onnx: take pairs of texts
 --sequence-length (tokens): litert, mediapipe: fixed length of rows in tokens; by
   default any
 --overwrite (flag): replace the file
-[options of server and web_page]
---server NAME: litserve or bentoml
+[options of web_page]
 --javascript DIR: web_page: npm's directory of onnxruntime-web and
   @huggingface/tokenizers; by default this one
 """)
@@ -532,24 +512,6 @@ Its logits are divided by a temperature, which becomes part of the weights. With
         ("file",),
         "output",
     ),
-    "exits": Command(
-        "Use",
-        "evaluate:run_exits",
-        "compare rules by which texts leave a classifier early",
-        """Compare rules by which texts leave a classifier early.
-
-PRESET is the result of `keras-albert finetune classification --exits` or `regression
---exits`, and FILE a validation file of the same task. The table has a row for each
-number of layers, patience and threshold: the accuracy (of a regression, the root of the
-squared error), the mean number of layers, the time, and how many texts leave after each
-layer. The settings take turns, and the time is the median of the rounds, also as a
-percentage of the time of all layers. It depends on the machine, the backend and the
-batch size. OUTPUT receives exits.json and exits.png, for which matplotlib is required.
-""",
-        "keras-albert exits runs/mine/preset dev.tsv --patience 1 2 --threshold 0.9",
-        _EXITS,
-        ("dev",),
-    ),
     "export": Command(
         "Use",
         "convert:run_export",
@@ -559,7 +521,6 @@ batch size. OUTPUT receives exits.json and exits.png, for which matplotlib is re
   tf_saved_model  a directory of versions for TensorFlow Serving; takes texts
   onnx            a file for ONNX Runtime or OpenVINO; takes token ids or texts
   transformers_onnx  a folder for transformers.js, Optimum, sentence-transformers
-  server          a folder for LitServe or BentoML; takes texts
   web_page        a page that runs the model in a browser
   litert          a file for LiteRT (TensorFlow Lite); takes token ids
   mediapipe       a file for MediaPipe's text tasks; takes texts

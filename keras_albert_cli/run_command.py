@@ -56,7 +56,7 @@ def run_command(arguments: Sequence[str] | None = None) -> int:
         # Before the imports, which take many seconds.
         asked = COMMANDS[command]
         output = str(chosen.get("output"))
-        if command in ("exits", "predict") and (match := _SCHEME.match(output)):
+        if command == "predict" and (match := _SCHEME.match(output)):
             # It grows row by row.
             address = f"{match[1]}://{output[match.end() :]}"
             raise ValueError(

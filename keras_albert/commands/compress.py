@@ -25,8 +25,8 @@ from keras_albert.devices.processes import refuse_processes
 from keras_albert.preprocessors import AlbertTextEmbedderPreprocessor
 from keras_albert.presets.checkpoint import open_checkpoint
 from keras_albert.presets.handles import local_directory
-from keras_albert.tasks.base.cloning import with_backbone
-from keras_albert.tasks.base.task import AlbertTask
+from keras_albert.tasks.cloning import with_backbone
+from keras_albert.tasks.task import AlbertTask
 from keras_albert.training import model_card
 from keras_albert.training.run_folder import Row, RunFolder
 from keras_albert.utils.environment import new_figure, versions

@@ -40,15 +40,14 @@ def run_convert(arguments: argparse.Namespace) -> None:
 
 _OPTIONS = (
     *("quantize", "inputs", "pairs", "sequence_length", "version", "max_length"),
-    *("top_k", "overwrite", "early", "javascript", "server"),
+    *("top_k", "overwrite", "javascript"),
 )
 
 
 def run_export(arguments: argparse.Namespace) -> None:
     """Run the command."""
     given = given_options(arguments, _OPTIONS)
-    default = "server" if "server" in given else format_of_path(arguments.path)
-    name = arguments.format or default
+    name = arguments.format or format_of_path(arguments.path)
     check_export_options(
         name, arguments.path, given, lambda name: f"--{name.replace('_', '-')}"
     )

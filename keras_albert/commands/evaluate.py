@@ -1,4 +1,4 @@
-"""`keras-albert evaluate`, `calibrate` and `exits`: how good a trained model is."""
+"""`keras-albert evaluate` and `calibrate`: how good a trained model is."""
 
 import argparse
 import importlib.util
@@ -24,21 +24,11 @@ from keras_albert.commands.metrics import (
 )
 from keras_albert.commands.report import draw_confusion, plain_console, show_report
 from keras_albert.commands.tasks import known_task
-from keras_albert.tasks import (
-    AlbertClassifier,
-    describe_exits,
-    measure_exits,
-    plot_exits,
-)
+from keras_albert.tasks import AlbertClassifier
 from keras_albert.tasks.classification.explain import explain_texts
 from keras_albert.training.run_folder import write_report
-from keras_albert.utils.atomic_files import (
-    atomic_directory,
-    atomic_file,
-    check_new_file,
-)
-from keras_albert.utils.environment import check_figures, new_figure, versions
-from keras_albert.utils.remote import local_path
+from keras_albert.utils.atomic_files import atomic_directory
+from keras_albert.utils.environment import new_figure, versions
 
 Rows = npt.NDArray[np.int64]
 
@@ -298,48 +288,3 @@ def run_calibrate(arguments: argparse.Namespace) -> None:
     for name, value in found.items():
         console.print(f"{name.replace('_', ' ')}: {value:.4f}", highlight=False)
     console.print(f"model: {arguments.output}", soft_wrap=True)
-
-
-_EXIT_FILES = ("exits.json", "exits.png")
-
-
-def run_exits(arguments: argparse.Namespace) -> None:
-    """Run the command."""
-    if arguments.output is None:
-        _show_exits(arguments)
-        return
-    check_figures()
-    paths = [local_path(arguments.output) / name for name in _EXIT_FILES]
-    for path in paths:
-        check_new_file(path, overwrite=True)
-    # What cannot be written is refused before the work.
-    with atomic_file(paths[0]) as table, atomic_file(paths[1]) as picture:
-        rows = _show_exits(arguments)
-        settings = {k: v for k, v in vars(arguments).items() if k != "output"}
-        write_report(table, {"rows": rows, "settings": settings})
-        plot_exits(rows).savefig(picture, format="png", dpi=120)
-    print(*paths, sep="\n")
-
-
-def _show_exits(arguments: argparse.Namespace) -> list[dict[str, Any]]:
-    task = load_task(arguments.preset)
-    if not getattr(task, "exits", 0):
-        raise ValueError(
-            f"{arguments.preset} is an {type(task).__name__} without exits. Train a "
-            "classifier with `keras-albert finetune classification --exits`, or in "
-            "Python with `AlbertClassifier(..., exits=True)`."
-        )
-    dev = known_task(task).read(arguments.dev, arguments)
-    print(dev.description)
-    rows = measure_exits(
-        task,
-        dev.x,
-        dev.y,
-        arguments.batch_size,
-        patiences=arguments.patience,
-        thresholds=arguments.threshold,
-        tolerances=arguments.tolerance,
-        rounds=arguments.rounds,
-    )
-    print(describe_exits(rows))
-    return rows

@@ -32,10 +32,10 @@ from keras_albert.presets.base_preset import open_whole
 from keras_albert.presets.checkpoint import Checkpoint, open_checkpoint
 from keras_albert.presets.handles import local_directory
 from keras_albert.tasks import AlbertClassifier
-from keras_albert.tasks.base.task import AlbertTask
-from keras_albert.tasks.classification.linear import SOLVED, why_not_by_itself
+from keras_albert.tasks.classification.linear import SOLVED, is_advised, missing_targets
 from keras_albert.tasks.optimizers import default_learning_rate, default_optimizer
 from keras_albert.tasks.recipes import recipe
+from keras_albert.tasks.task import AlbertTask
 from keras_albert.text import train_vocabulary
 from keras_albert.training.devices import OneDevice, devices_of_processes
 from keras_albert.training.model_card import ON_CARD
@@ -243,15 +243,16 @@ class _Finetuning:
         is_open = not any(settings[name] for name in _OF_STEPS)
         if not (is_open and isinstance(task, AlbertClassifier)):
             return False
-        why = why_not_by_itself(task, train.x, task.encode_targets(train.y))
-        if why is not None:
-            self.console.print(f"method='finetune', since {why}", highlight=False)
-        return why is None
+        if not is_advised(task, train.x, len(train.y)):
+            return False
+        return missing_targets(task, task.encode_targets(train.y)) is None
 
     def solve_task(self, task: Any, train: Dataset, dev: Dataset) -> Row:
         """Solve the head, and return the only row of the curve."""
-        size, method = self.arguments.batch_size, self.arguments.method
-        # Without a method it chooses the head as well, and says why.
+        size = self.arguments.batch_size
+        method = self.arguments.method or "linear"
+        if self.arguments.method is None:
+            self.console.print("method='linear', since labels are few", highlight=False)
         history = task.fit(train.x, train.y, size, method=method)
         found = task.evaluate(dev.x, dev.y, size, verbose=0, return_dict=True)
         row = {name: values[0] for name, values in history.history.items()}

@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from keras_albert.commands.datasets import Dataset
 from keras_albert.commands.report import Report
-from keras_albert.tasks.base.task import AlbertTask
 from keras_albert.tasks.question_answering.answers import question_scores, squad_scores
+from keras_albert.tasks.task import AlbertTask
 from keras_albert.tasks.text_embedding.evaluation import correlations
 from keras_albert.tasks.text_embedding.objectives import cosine_scores
 from keras_albert.tasks.token_classification.model import score_entities

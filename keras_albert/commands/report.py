@@ -13,9 +13,9 @@ import numpy.typing as npt
 from rich.console import Console
 from rich.table import Table
 
-from keras_albert.tasks.base.task import AlbertTask
 from keras_albert.tasks.classification.linear import SOLVED
 from keras_albert.tasks.table import TaskRow
+from keras_albert.tasks.task import AlbertTask
 from keras_albert.training.model_card import (
     CardMetadata,
     code,

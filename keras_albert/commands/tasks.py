@@ -11,9 +11,9 @@ from keras_albert import tasks
 from keras_albert.commands import datasets, metrics
 from keras_albert.commands.answer_file import Answer
 from keras_albert.commands.datasets import Dataset
-from keras_albert.tasks.base.task import AlbertTask
 from keras_albert.tasks.table import TASKS as ROWS
 from keras_albert.tasks.table import Finetuning, TaskRow
+from keras_albert.tasks.task import AlbertTask
 from keras_albert.tasks.text_embedding.objectives import cosine_scores
 
 Columns = dict[str, list[Any]]

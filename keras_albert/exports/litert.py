@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from keras_albert.exports import tasks
-from keras_albert.tasks.base.task import AlbertTask
+from keras_albert.tasks.task import AlbertTask
 from keras_albert.utils import atomic_files
 from keras_albert.utils.arguments import check_positive
 from keras_albert.utils.child_process import run_in_tensorflow
@@ -34,8 +34,7 @@ def export_litert(
     one per line. `zipfile` and `unzip` read both.
 
     Args:
-        task: A task. A classifier with exits is written with the depth of the model,
-            as loaded with `num_layers`.
+        task: A task.
         path: Path. The file to write.
         sequence_length: int. Tokens in a row, for devices that need fixed shapes;
             shorter rows are padded. Defaults to `None`, rows of any length. The number

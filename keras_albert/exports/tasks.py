@@ -16,8 +16,9 @@ import numpy.typing as npt
 from keras_albert import tasks
 from keras_albert.layers.base_layer import get_activation
 from keras_albert.preprocessors.token_classification import pattern_of_words
-from keras_albert.tasks.base.task import AlbertTask
+from keras_albert.tasks.classification.early_exit import with_last_head
 from keras_albert.tasks.table import TASKS, TaskRow
+from keras_albert.tasks.task import AlbertTask
 from keras_albert.text.tag_schemes import tags_to_spans
 from keras_albert.text.tokenizer.text_rules import character_class
 from keras_albert.types import FloatArray
@@ -39,7 +40,7 @@ def row_of(task: AlbertTask) -> TaskRow:
 
 def with_one_head(task: AlbertTask) -> Any:
     """Return a task without the heads that a model of its depth does not run."""
-    return task.without_exits() if getattr(task, "exits", 0) else task
+    return with_last_head(task) if getattr(task, "exits", 0) else task
 
 
 def check_activations(task: AlbertTask) -> None:

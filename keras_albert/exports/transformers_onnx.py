@@ -12,7 +12,7 @@ from keras_albert.exports import tasks
 from keras_albert.exports.onnx.export import check_onnx, write_onnx
 from keras_albert.presets.checkpoint import CONFIG_FILE
 from keras_albert.presets.checkpoint_exports import refuse_mixing
-from keras_albert.tasks.base.task import AlbertTask
+from keras_albert.tasks.task import AlbertTask
 from keras_albert.text.tokenizer.word_piece import ROLES
 from keras_albert.utils.atomic_files import atomic_directory
 from keras_albert.utils.reading import write_json
@@ -83,7 +83,6 @@ def check_task(task: AlbertTask) -> None:
 
 def write_folder(task: AlbertTask, folder: Path, models: Sequence[str]) -> None:
     """Write the files of a task that was checked, with some of the two models."""
-    task = tasks.with_one_head(task)
     preprocessor = task.preprocessor
     length = min(preprocessor.max_length, task.backbone.max_sequence_length)
     tokenizer = write_tokenizer_files(folder, preprocessor.tokenizer.proto, length)

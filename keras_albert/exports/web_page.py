@@ -12,7 +12,7 @@ from keras_albert.exports.transformers_onnx import (
     check_task,
     write_folder,
 )
-from keras_albert.tasks.base.task import AlbertTask
+from keras_albert.tasks.task import AlbertTask
 from keras_albert.text.tokenizer.text_rules import UNSPACED
 from keras_albert.utils.atomic_files import atomic_directory
 from keras_albert.utils.reading import write_json
@@ -84,7 +84,7 @@ def export_web_page(
             raise ValueError(
                 f"The page has no form for {type(each).__name__}. It has forms for: "
                 f"{', '.join(_TITLES)}. Export this one with "
-                'format="transformers_onnx" for transformers.js, or format="server".'
+                'format="transformers_onnx" for transformers.js.'
             )
         check_task(each)
     files = _javascript_files(Path(javascript))

@@ -177,7 +177,7 @@ def test_without_its_package_it_names_it(kind, assert_leaves_what_was, monkeypat
 
 
 REFUSED = [
-    ("pdf", "classifier", {}, r"no export format 'pdf'.*tf_saved_model"),
+    ("pdf", "classifier", {}, r"one of 'tf_saved_model', .* format='pdf'"),
     ("tf_saved_model", "headless", {}, r"no preprocessor\. Build it with one"),
     ("tf_saved_model", "truncating", {}, r"them to 5 tokens\. Build it without"),
     ("tf_saved_model", "classifier", {"top_k": 4}, "from 1 to 3: .* top_k=4"),
