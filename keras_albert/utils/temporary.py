@@ -25,7 +25,7 @@ def temporary_directory(target: Path) -> Iterator[Path]:
     # The locks of a killed process end: the next one here removes what has no lock.
     # The folder of a remote path is not on this machine.
     parent = target.parent if target.parent.is_dir() else Path(tempfile.gettempdir())
-    for left in parent.glob(f".*{_SUFFIX}"):
+    for left in parent.glob(f".*{_SUFFIX}/"):
         with suppress(OSError), _lock(left):
             shutil.rmtree(left)
     with ExitStack() as opened:

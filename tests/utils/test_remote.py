@@ -195,13 +195,13 @@ def test_each_content_is_downloaded_once(memory, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "address", ["s3://ID:KEY/1+2@b/p", "memory:/me:word@b/p", "https://me:word@b/p"]
+    "address", ["s3://ID:se/cret@b/p", "memory:/me:word@b/p", "https://me:word@b/p"]
 )
 def test_an_address_with_a_secret_is_refused_without_it(address, classifier):
     for use in (classifier.save_to_preset, AlbertClassifier.from_preset):
         with pytest.raises(ValueError, match="must not contain a password") as caught:
             use(address)
-        assert not re.search("KEY|word@", str(caught.value))
+        assert not re.search("cret|word@", str(caught.value))
     assert address_of("hdfs://node:8020/a@b") == "hdfs://node:8020/a@b"
     assert (
         address_of(Path("abfs://container@account/a")) == "abfs://container@account/a"
