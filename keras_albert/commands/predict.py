@@ -33,7 +33,7 @@ from keras_albert.commands.answer_file import (
 from keras_albert.commands.files import FileRows, Row
 from keras_albert.commands.report import RESUME, given_options
 from keras_albert.commands.tasks import Columns, known_task
-from keras_albert.data.preprocessed_inputs import ID_NAMES
+from keras_albert.data.tables import ID_NAMES
 from keras_albert.devices.processes import Processes
 from keras_albert.exports.saved_model.export import served_version
 from keras_albert.tasks.classification.early_exit import check_rule

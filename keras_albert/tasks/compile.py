@@ -50,6 +50,7 @@ class CompiledTask:
 
     # Attributes of `keras.Model`.
     backbone: Any
+    traits: Any
     compiled: bool
     trainable: bool
     variables: list[Any]
@@ -70,8 +71,6 @@ class CompiledTask:
     _automatic: _Automatic | None = None
     # `None` if they are neither logits nor probabilities.
     outputs_are_logits: bool | None = True
-    # Without the weights of tokens, metrics would count padding.
-    metrics_need_weights = False
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         # Before `compile`, which the constructor calls.
@@ -208,7 +207,7 @@ class CompiledTask:
                 weighted_metrics = self.default_weighted_metrics()
             else:
                 weighted_metrics = self.match_metrics(weighted_metrics)
-            if self.metrics_need_weights and metrics:
+            if self.traits.metrics_need_weights and metrics:
                 weighted_metrics = [metrics, weighted_metrics if has_own else []]
                 metrics, weighted_metrics = None, keras.tree.flatten(weighted_metrics)
         kwargs["weighted_metrics"] = weighted_metrics
@@ -224,7 +223,7 @@ class CompiledTask:
         # LoRA may have added some.
         register_parameters(self)
 
-    def check_compiled(self, method: str) -> None:
+    def _check_compiled(self, method: str) -> None:
         """Raise a `ValueError` if the model is not compiled, for a `method`."""
         if not self.compiled:
             raise ValueError(
