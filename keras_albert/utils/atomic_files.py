@@ -135,7 +135,7 @@ def _keep_files(old: Path, new: Path, drops: Callable[[str], bool]) -> None:
             inside = here.relative_to(old)
             there = new / inside
             if there.exists() and there.is_dir() != here.is_dir():
-                raise FileExistsError(
+                raise ValueError(
                     f"{here} is in the way of a {'file' if here.is_dir() else 'folder'}"
                     " that must be written there. Move it."
                 )

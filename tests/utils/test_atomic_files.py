@@ -160,7 +160,7 @@ def test_between_the_renames_the_old_one_is_found(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     ("there", "written", "what"),
-    [("a.txt/notes", "a.txt", "a file"), ("a", "a/b.txt", "a folder")],
+    [("b/a.txt/notes", "b/a.txt", "a file"), ("b/a", "b/a/c.txt", "a folder")],
 )
 def test_a_file_and_a_directory_do_not_replace_each_other(
     tmp_path, there, written, what
@@ -171,7 +171,7 @@ def test_a_file_and_a_directory_do_not_replace_each_other(
         with atomic_directory(tmp_path / "model") as directory:
             write_files(directory, {written: "new", "z.txt": "new"})
 
-    with pytest.raises(OSError, match=f"is in the way of {what}"):
+    with pytest.raises(ValueError, match=f"is in the way of {what}"):
         write()
     assert read_files(tmp_path / "model") == {there: "mine", "z.txt": "mine"}
 
