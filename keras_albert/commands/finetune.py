@@ -313,7 +313,7 @@ class _Finetuning:
                 "another --output.",
             )
             recorder.devices.prepare(task, read(0))
-            recorder.begin(checkpoint, task)
+            recorder.start(checkpoint, task)
             if checkpoint is not None:
                 self.console.print(
                     f"going on after {len(recorder.rows)} epochs, at step "

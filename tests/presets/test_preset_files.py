@@ -186,7 +186,7 @@ def test_a_folder_in_the_place_of_a_file_is_refused(tasks, tmp_path):
     (tmp_path / "task.weights.h5").unlink()
     (tmp_path / "task.weights.h5").mkdir()
     before = read_files(tmp_path)
-    with pytest.raises(IsADirectoryError, match=r"task\.weights\.h5 is a directory"):
+    with pytest.raises(ValueError, match=r"task\.weights\.h5 is in the way of a file"):
         tasks[1].save_to_preset(tmp_path)
     assert read_files(tmp_path) == before
 
