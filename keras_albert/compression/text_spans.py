@@ -66,7 +66,7 @@ class TextSpans:
     @cached_property
     def masking(self) -> WholeWordMasking:
         """The masking of words."""
-        return WholeWordMasking(self.tokenizers[0], _RATES)
+        return WholeWordMasking(self.tokenizers[0].vocabulary, _RATES)
 
     @property
     def lengths(self) -> list[int]:

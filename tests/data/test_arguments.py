@@ -50,7 +50,7 @@ def test_numbers_of_fit(model, arguments, message):
         ("evaluate", {"batchsize": 2}, "`evaluate` has no .*mean `batch_size`"),
         ("predict", {"verbos": 0}, "`predict` has no .*mean `verbose`"),
         ("predict", {"callbacks": "x"}, "list of instances"),
-        ("classify", {"topk": 2}, "`classify` has no .*mean `top_k`"),
+        ("classify", {"topk": 2}, "unexpected keyword argument 'topk'"),
         ("compile", {"optimiser": "sgd"}, "`compile` has no .*mean `optimizer`"),
         ("compile", {"learning_rate": "1e-3"}, "must be a finite number above 0"),
         ("compile", {"learning_rate": np.inf}, "must be a finite number above 0"),
