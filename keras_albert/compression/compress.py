@@ -233,9 +233,6 @@ def compress(
         (19024, 9792)
     """
     backbone = cloning.own_backbone(model)
-    if backbone.num_layers != backbone.encoder.num_layers:
-        # That of a view runs a part of its encoder.
-        backbone = cloning.at_depth(backbone, backbone.num_layers)
     reduced = {
         "num_layers": num_layers,
         "num_groups": num_groups,

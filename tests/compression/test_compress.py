@@ -300,14 +300,3 @@ def test_quantized_models_and_lora_are_refused(change):
     old.quantize("int8")
     with pytest.raises(ValueError, match=r"is quantized to int8.*before `quantize`"):
         change(old)
-
-
-def test_a_view_is_compressed_at_its_depth():
-    classifier = AlbertClassifier(bert(adapter_rank=2, num_groups=1), num_classes=2)
-    view = classifier.with_num_layers(2)
-    small = compress(view)
-    assert small.backbone.num_layers == 2
-    found, expected = (ops.convert_to_numpy(model(IDS)) for model in (small, view))
-    np.testing.assert_allclose(found, expected, atol=1e-6)
-    merged = merge_adapters(view)
-    np.testing.assert_allclose(ops.convert_to_numpy(merged(IDS)), expected, atol=1e-5)
