@@ -11,11 +11,10 @@ from keras import ops
 
 from keras_albert.backbone import AlbertBackbone, run_encoder, select_inputs
 from keras_albert.data.batches import preprocess_batch
-from keras_albert.data.datasets import is_dataset
 from keras_albert.data.labels import encode_scores
-from keras_albert.data.tables import are_ids, read_data, read_ids
+from keras_albert.data.tables import are_ids, is_dataset, read_data, read_ids
 from keras_albert.layers.base_layer import packing_inputs
-from keras_albert.layers.heads import MaskedPooling
+from keras_albert.layers.encoder import MaskedPooling
 from keras_albert.layers.torch_inference import fast_call
 from keras_albert.preprocessors.preprocessor import AlbertTextEmbedderPreprocessor
 from keras_albert.tasks.predict import predict_windows
