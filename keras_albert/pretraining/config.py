@@ -6,13 +6,21 @@ import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
-from keras_albert.backbone import MODEL_SIZES, AlbertBackbone
-from keras_albert.text.masking import MaskingRates
-from keras_albert.utils.arguments import MAX_LAYERS, check_kwargs, check_types
+from keras_albert.utils.arguments import (
+    MAX_LAYERS,
+    argument_error,
+    check_kwargs,
+    check_types,
+)
 from keras_albert.utils.remote import fetch, output_path
 
+if TYPE_CHECKING:
+    from keras_albert.text.masking import MaskingRates
+
+# The help of the command line reads the fields: it imports no Keras and no NumPy.
+_SIZES = ("tiny", "small", "base", "large", "xlarge", "xxlarge")
 _OF_STAGES_BACKBONE = ("num_layers",)
 
 # Arguments that the run sets: how it computes, and what depends on the data.
@@ -145,7 +153,7 @@ class PretrainingConfig:
 
     data: str = field(metadata={"changes": True})
     output: str = field(metadata={"changes": True})
-    size: str = _setting("base", _one_of(*MODEL_SIZES))
+    size: str = _setting("base", _one_of(*_SIZES))
     preset: str | None = None
     backbone: Mapping[str, Any] = field(default_factory=dict)
     steps: int = _setting(125_000, _POSITIVE, stage=True)
@@ -212,25 +220,29 @@ class PretrainingConfig:
         _ = self.stage_settings
 
     def _wrong(self, name: str, rule: str) -> ValueError:
-        return ValueError(f"`{name}` {rule}. Received: {name}={getattr(self, name)!r}")
+        received = f"Received: {name}={getattr(self, name)!r}"
+        return argument_error(name, f"`{name}` {rule}. {received}")
 
     def _check_backbone(self) -> None:
+        from keras_albert.backbone import AlbertBackbone  # noqa: PLC0415  (Keras)
+
         for name in self.backbone:
             setting = "precision" if name == "dtype" else name
             if hasattr(self, setting):
-                raise ValueError(
-                    f"`backbone` (`--backbone NAME=VALUE`) names `{name}`, which is a "
-                    f"separate setting. Pass `{setting}` (`--{setting}`) instead."
+                raise argument_error(
+                    "backbone",
+                    f"`backbone` contains `{name}`, which is a separate setting. Pass "
+                    f"`{setting}` instead.",
                 )
         layers = self.backbone.get("num_layers")
         if isinstance(layers, int) and layers > MAX_LAYERS:
             msg = f"`num_layers` must be at most {MAX_LAYERS:,}. Received: {layers}"
-            raise ValueError(msg)
+            raise argument_error("backbone", msg)
         try:
             check_kwargs(AlbertBackbone, self.backbone, inherited=())
         except TypeError as error:
-            msg = f"`backbone` (`--backbone NAME=VALUE`) is invalid: {error}"
-            raise ValueError(msg) from error
+            msg = f"`backbone` is invalid: {error}"
+            raise argument_error("backbone", msg) from error
         if self.min_layers is not None:
             arguments = self.backbone_arguments
             # With fewer layers, some groups would never run.
@@ -243,9 +255,10 @@ class PretrainingConfig:
         value, unit = getattr(self, name), getattr(self, of)
         if value % unit:
             nearest = max(1, round(value / unit)) * unit
-            raise ValueError(
+            raise argument_error(
+                name,
                 f"`{name}` must be a multiple of `{of}`. Received: {name}={value}, "
-                f"{of}={unit}. The nearest is {name}={nearest}."
+                f"{of}={unit}. The nearest is {name}={nearest}.",
             )
 
     @classmethod
@@ -387,8 +400,10 @@ class PretrainingConfig:
         return float(min(1e-3, 0.25 / self.backbone_arguments["hidden_dim"]))
 
     @property
-    def masking_rates(self) -> MaskingRates:
+    def masking_rates(self) -> "MaskingRates":
         """The rates of masking."""
+        from keras_albert.text.masking import MaskingRates  # noqa: PLC0415  (NumPy)
+
         return MaskingRates(
             mask_selection_rate=self.masked,
             mask_token_rate=self.mask_token,
@@ -399,6 +414,8 @@ class PretrainingConfig:
     @property
     def backbone_arguments(self) -> dict[str, Any]:
         """Arguments of `AlbertBackbone`, except those that depend on the data."""
+        from keras_albert.backbone import MODEL_SIZES  # noqa: PLC0415  (Keras)
+
         size = MODEL_SIZES[self.size]
         return {
             **(size if self.preset is None else backbone_of_preset(self.preset)),
@@ -435,5 +452,7 @@ def settings_that(what: str) -> tuple[str, ...]:
 @functools.cache
 def backbone_of_preset(preset: str) -> dict[str, Any]:
     """Read the architecture of a preset."""
+    from keras_albert.backbone import AlbertBackbone  # noqa: PLC0415  (Keras)
+
     config = AlbertBackbone.from_preset(preset, load_weights=False).get_config()
     return {name: config[name] for name in config if name not in _OF_THE_RUN}

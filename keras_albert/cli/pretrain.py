@@ -1,11 +1,9 @@
 """`keras-albert prepare` and `pretrain`: from texts to a pretrained model."""
 
-import argparse
 import json
 import shlex
 import time
 from collections.abc import Callable
-from dataclasses import fields
 from typing import Any
 
 from rich.console import Console
@@ -19,26 +17,27 @@ from rich.progress import (
 )
 from rich.table import Table
 
-from keras_albert.commands.report import RESUME, plain_console
+from keras_albert.cli.commands import Prepare, Pretrain
+from keras_albert.cli.console import RESUME, plain_console
+from keras_albert.cli.loading import hidden_messages
 from keras_albert.preprocessors.albert_tokenizer import AlbertTokenizer
 from keras_albert.pretraining.config import PretrainingConfig
 from keras_albert.pretraining.prepare import pipeline
 from keras_albert.pretraining.prepare.documents import beam_output
 from keras_albert.pretraining.prepared_files import PreparedMetadata
-from keras_albert.pretraining.pretrain import pretrain
+from keras_albert.pretraining.train import pretrain
 from keras_albert.utils.reading import read_json
 from keras_albert.utils.remote import fetch
-from keras_albert_cli.loading import hidden_messages
 
 
-def run_prepare(arguments: argparse.Namespace) -> None:
-    """Run the command."""
+def prepare(options: Prepare) -> None:
+    """Run `keras-albert prepare`."""
     console = plain_console()
     start = time.perf_counter()
     with hidden_messages() as shown, open(shown, "w", closefd=False) as stderr:
-        bar = progress_bar(Console(file=stderr), arguments.quiet)
-        with bar, beam_output(arguments.output) as output:
-            metadata = _prepare(arguments, output, bar)
+        bar = progress_bar(Console(file=stderr), options.quiet)
+        with bar, beam_output(options.output) as output:
+            metadata = _prepare(options, output, bar)
     table = Table("counted", "number")
     table.columns[1].justify = "right"
     for name, count in metadata.counters.items():
@@ -47,12 +46,12 @@ def run_prepare(arguments: argparse.Namespace) -> None:
     for path in metadata.broken_files:
         console.print(f"damaged, read up to the damage: {path}", soft_wrap=True)
     seconds = time.perf_counter() - start
-    console.print(f"{arguments.output}: {seconds:,.0f} s", highlight=False)
+    console.print(f"{options.output}: {seconds:,.0f} s", highlight=False)
 
 
 def progress_bar(console: Console, quiet: bool) -> Progress:
     """Return a progress bar of bytes, which a terminal shows and a file does not."""
-    # What is printed would go to the bar's console, and hidden messages, too.
+    # What is printed would go to the bar's console, and hidden messages as well.
     redirected = {"redirect_stdout": False, "redirect_stderr": False}
     return Progress(
         TextColumn("{task.description}"),
@@ -74,24 +73,22 @@ _EXAMPLES = (
 )
 
 
-def _prepare(
-    arguments: argparse.Namespace, output: str, bar: Progress
-) -> PreparedMetadata:
-    options: Any = None
-    if arguments.beam is not None:
+def _prepare(options: Prepare, output: str, bar: Progress) -> PreparedMetadata:
+    pipeline_options: Any = None
+    if options.beam is not None:
         from apache_beam.options.pipeline_options import PipelineOptions  # noqa: PLC0415
 
-        options = PipelineOptions(shlex.split(arguments.beam))
-    elif arguments.workers > 1:
-        options = {"direct_num_workers": arguments.workers}
-        options["direct_running_mode"] = "multi_processing"
-    vocabulary = _vocabulary(arguments, output, bar, options)
+        pipeline_options = PipelineOptions(shlex.split(options.beam))
+    elif options.workers > 1:
+        pipeline_options = {"direct_num_workers": options.workers}
+        pipeline_options["direct_running_mode"] = "multi_processing"
+    vocabulary = _vocabulary(options, output, bar, pipeline_options)
     return pipeline.prepare_examples(
-        arguments.inputs,
+        options.inputs,
         output,
         vocabulary,
-        **{name: getattr(arguments, name) for name in _EXAMPLES},
-        pipeline_options=options,
+        **{name: getattr(options, name) for name in _EXAMPLES},
+        pipeline_options=pipeline_options,
         progress=_shown_in(bar, "examples"),
     )
 
@@ -106,37 +103,36 @@ def _shown_in(bar: Progress, what: str) -> Callable[[int, int], None]:
 
 
 def _vocabulary(
-    arguments: argparse.Namespace, output: str, bar: Progress, options: Any
+    options: Prepare, output: str, bar: Progress, pipeline_options: Any
 ) -> Any:
     """Return the given vocabulary or the one of an earlier run, or train one."""
-    if arguments.vocabulary is not None:
-        return arguments.vocabulary
+    if options.vocabulary_size is None:
+        return options.vocabulary
     stored = pipeline.stored_vocabulary(output)
     size = AlbertTokenizer(stored).vocabulary_size() if stored is not None else None
-    if size == arguments.vocabulary_size:
+    if size == options.vocabulary_size:
         plain_console().print("The vocabulary of the earlier run is kept.")
         return stored
     return pipeline.train_vocabulary_on(
-        arguments.inputs,
-        arguments.vocabulary_size,
-        num_lines=arguments.vocabulary_lines,
-        text_field=arguments.text_field,
+        options.inputs,
+        options.vocabulary_size,
+        num_lines=options.vocabulary_lines,
+        text_field=options.text_field,
         output=output,
         progress=_shown_in(bar, "vocabulary"),
-        pipeline_options=options,
-        part_size=arguments.part_size,
+        pipeline_options=pipeline_options,
+        part_size=options.part_size,
     )
 
 
-def run_pretrain(arguments: argparse.Namespace) -> None:
-    """Run the command."""
+def run(options: Pretrain) -> None:
+    """Run `keras-albert pretrain`."""
     console = plain_console()
-    known = {each.name for each in fields(PretrainingConfig)}
-    given = {name: value for name, value in vars(arguments).items() if name in known}
+    given = dict(options.settings)
     if "backbone" in given:
         given["backbone"] = _read_pairs(given["backbone"])
-    config = PretrainingConfig.from_file(arguments.config, **given)
-    is_quiet = arguments.quiet or not console.is_terminal
+    config = PretrainingConfig.from_file(options.config, **given)
+    is_quiet = options.quiet or not console.is_terminal
     try:
         scores = pretrain(config, verbose=2 if is_quiet else 1)
     except KeyboardInterrupt as stop:
@@ -145,7 +141,7 @@ def run_pretrain(arguments: argparse.Namespace) -> None:
     output = config.output.rstrip("/")
     path = f"{output}/report.json"
     baselines = read_json(fetch(path))["baselines"]
-    table = Table("metric", "held out", "without reading")
+    table = Table("metric", "held out", "baseline")
     for name, value in scores.items():
         baseline = f"{baselines[name]:.4f}" if name in baselines else ""
         table.add_row(name, f"{value:.4f}", baseline)
@@ -157,9 +153,7 @@ def _read_pairs(pairs: list[str]) -> dict[str, Any]:
     """Read pairs `NAME=VALUE`; a value is JSON or a plain word."""
     read = {}
     for pair in pairs:
-        name, equals, value = pair.partition("=")
-        if not equals:
-            raise ValueError(f"`--backbone` takes NAME=VALUE. Received: {pair!r}")
+        name, _, value = pair.partition("=")
         try:
             read[name] = json.loads(value)
         except ValueError:

@@ -1,9 +1,8 @@
-"""Reads the files that `finetune`, `check` and `evaluate` take, for each task."""
+"""Reads files of examples, for each task."""
 
-import argparse
 import difflib
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, islice
@@ -12,7 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from keras_albert.commands.files import (
+from keras_albert.preprocessors.multiple_choice import check_answers, encode_answers
+from keras_albert.text.dataset_files import read_conll, read_squad
+from keras_albert.tools.data_files import (
     OBJECTS,
     TABLES,
     FileRows,
@@ -22,23 +23,37 @@ from keras_albert.commands.files import (
     kind_of,
     read_table,
 )
-from keras_albert.preprocessors.multiple_choice import check_answers, encode_answers
-from keras_albert.text.dataset_files import read_conll, read_squad
 
 _NUMBER = re.compile(r"\s*[0-9]{1,9}\s*")
 
 
+# The columns that the user named, by "text", "text_pair" and "label".
+Asked = Mapping[str, str | None]
+
+
 @dataclass(frozen=True)
 class Dataset:
-    """The contents of a file, as inputs of a task."""
+    """Examples of a task, such as the contents of a file.
 
-    # As `fit` takes them; `y` is `None` if the texts are the targets.
+    Args:
+        x: The inputs, as `fit` takes them: a list, or a tuple of lists for tasks with
+            several inputs.
+        y: list or `None`. The targets, as `fit` takes them. Defaults to `None`, the
+            texts are the targets.
+
+    Example:
+        >>> from keras_albert.tools import Dataset
+        >>> data = Dataset(["Where is my parcel?", "Thanks!"], ["delivery", "other"])
+        >>> len(data), data.row_text(0)
+        (2, 'Where is my parcel?')
+    """
+
     x: Any
-    y: Any
+    y: Any = None
     # All texts, to train a vocabulary on.
-    texts: Callable[[], Iterable[str]]
+    texts: Callable[[], Iterable[str]] = list
     # The file and the columns that were read.
-    description: str
+    description: str = ""
     # Arguments of the task's constructor that follow from the targets.
     head: dict[str, Any] = field(default_factory=dict)
     # The number to divide targets by; see `on_one_scale`.
@@ -69,13 +84,17 @@ class Dataset:
 
 
 def _read_labelled(
-    path: Path, arguments: argparse.Namespace, target: str, needs_pair: bool = False
+    path: Path,
+    asked: Asked,
+    limit: int | None = None,
+    target: str = "label",
+    needs_pair: bool = False,
 ) -> Dataset:
-    table = read_table(path, arguments.limit)
-    first = table.require("text", arguments.text_column)
+    table = read_table(path, limit)
+    first = table.require("text", asked.get("text"))
     find = table.require if needs_pair else table.find
-    second = find("text_pair", arguments.text_pair_column)
-    label = table.require(target, arguments.label_column)
+    second = find("text_pair", asked.get("text_pair"))
+    label = table.require(target, asked.get("label"))
     columns = [
         table.read(name, "a text") for name in (first, second) if name is not None
     ]
@@ -88,7 +107,7 @@ def _read_labelled(
         y = table.read(label, "a list of labels" if several else "a label")
         names = sorted({name for row in y for name in row} if several else set(y))
         head = {"labels": names} | ({"activation": "sigmoid"} if several else {})
-        what = "labels, of which a text may have several" if several else "classes"
+        what = "labels, several for a text" if several else "classes"
         description += f"; {len(names)} {what}: {', '.join(names[:20])}"
     return Dataset(
         x=tuple(columns) if second is not None else columns[0],
@@ -133,29 +152,29 @@ def check_files(train: Dataset, dev: Dataset) -> None:
         )
 
 
-def read_texts(path: Path, arguments: argparse.Namespace) -> Dataset:
+def read_texts(path: Path, asked: Asked, limit: int | None = None) -> Dataset:
     """Read lines, or a column of texts."""
     if kind_of(path) in TABLES:
-        table = read_table(path, arguments.limit)
-        column = table.require("text", arguments.text_column)
+        table = read_table(path, limit)
+        column = table.require("text", asked.get("text"))
         texts = table.read(column, "a text")
         description = describe(table, [("text", column)])
     else:
         rows = FileRows(path, (kind_of(path),))
         lines = (row["text"] for row in rows if row["text"].strip())
-        texts = list(islice(lines, arguments.limit))
+        texts = list(islice(lines, limit))
         if not texts:
             raise ValueError(f"{path} contains no text. Pass a file with text.")
         description = f"{path}: {len(texts):,} lines"
     return Dataset(x=texts, y=None, texts=lambda: texts, description=description)
 
 
-def read_multiple_choice(path: Path, arguments: argparse.Namespace) -> Dataset:
+def read_multiple_choice(path: Path, asked: Asked, limit: int | None = None) -> Dataset:
     """Read questions with choices."""
-    table = read_table(path, arguments.limit)
-    context = table.find("context", arguments.text_column)
-    question = table.require("question", arguments.text_pair_column)
-    answer = table.require("answer", arguments.label_column)
+    table = read_table(path, limit)
+    context = table.find("context", asked.get("text"))
+    question = table.require("question", asked.get("text_pair"))
+    answer = table.require("answer", asked.get("label"))
     choices = table.choice_columns() or [table.require("choices")]
     options = table.read_choices(choices)
     texts = [
@@ -195,9 +214,9 @@ def _read_answers(table: Table, name: str, options: list[list[str]]) -> list[int
     return answers
 
 
-def read_questions(path: Path, arguments: argparse.Namespace) -> Dataset:
+def read_questions(path: Path, asked: Asked, limit: int | None = None) -> Dataset:
     """Read a file in SQuAD's format."""
-    file = read_squad(path).take(slice(arguments.limit))
+    file = read_squad(path).take(slice(limit))
 
     empty = sum(not answer["text"] for answer in file.answers)
     return Dataset(
@@ -210,15 +229,15 @@ def read_questions(path: Path, arguments: argparse.Namespace) -> Dataset:
     )
 
 
-def read_similarity(path: Path, arguments: argparse.Namespace) -> Dataset:
+def read_similarity(path: Path, asked: Asked, limit: int | None = None) -> Dataset:
     """Read pairs of texts with scores."""
-    data = _read_labelled(path, arguments, "score", needs_pair=True)
+    data = _read_labelled(path, asked, limit, "score", needs_pair=True)
     return replace(data, head={}, highest=max(1.0, float(np.abs(data.y).max())))
 
 
 def on_one_scale(files: Sequence[Dataset]) -> list[Dataset]:
     """Divide the scores of all files by the highest one, if they are to be cosines."""
-    # One file alone may lack the highest score of the scale.
+    # The highest score of the scale may be in one file only.
     highest = max(data.highest for data in files)
     if highest == 1:
         return list(files)
@@ -233,18 +252,18 @@ def on_one_scale(files: Sequence[Dataset]) -> list[Dataset]:
     ]
 
 
-def read_tags(path: Path, arguments: argparse.Namespace) -> Dataset:
+def read_tags(path: Path, asked: Asked, limit: int | None = None) -> Dataset:
     """Read words with tags."""
     if kind_of(path) in OBJECTS:
-        table = read_table(path, arguments.limit)
-        words = table.require("words", arguments.text_column)
-        tags = table.require("tags", arguments.label_column)
+        table = read_table(path, limit)
+        words = table.require("words", asked.get("text"))
+        tags = table.require("tags", asked.get("label"))
         x = table.read(words, "a list of texts")
         y, columns = table.read(tags, "a list of labels"), table.columns
         description = describe(table, [("words", words), ("tags", tags)])
         where = partial(_place_in_table, table, y)
     else:
-        x, y = (rows[: arguments.limit] for rows in read_conll(path))
+        x, y = (rows[:limit] for rows in read_conll(path))
         description = f"{path}: {len(x):,} texts, {sum(map(len, x)):,} words"
         _check_words(path, x, y)
         where, columns = partial(_place_in_conll, path), {}
@@ -266,7 +285,7 @@ def _check_words(path: Path, words: list[list[str]], tags: list[list[str]]) -> N
     texts = sum(len(word.split()) > 1 for row in words for word in row)
     if is_header(words[0][0], tags[0][0]) or 2 * texts > count:
         raise ValueError(
-            f"{path} begins with {words[0][0]!r:.60} and {tags[0][0]!r:.60}, as a "
+            f"{path} starts with {words[0][0]!r:.60} and {tags[0][0]!r:.60}, as a "
             "table does. Token classification reads CoNLL, a word and its tag on each "
             "line without a header, or JSON lines with words and tags."
         )

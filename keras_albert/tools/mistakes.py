@@ -1,10 +1,10 @@
-"""`keras-albert check`: looks for mistakes in labelled files before a training."""
+"""Looks for mistakes in labelled data before a training."""
 
-import argparse
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from textwrap import shorten
 from typing import Any
 
@@ -12,12 +12,11 @@ import numpy as np
 import numpy.typing as npt
 from rich.progress import track
 
-from keras_albert.commands.datasets import Dataset, read_texts
-from keras_albert.commands.report import plain_console
-from keras_albert.commands.tasks import TASKS
 from keras_albert.tasks import AlbertTextEmbedder
 from keras_albert.tasks.text_embedding.search import unit_rows
-from keras_albert.training.run_folder import write_report
+from keras_albert.tools.datasets import Dataset, read_texts
+from keras_albert.tools.tasks import TASKS
+from keras_albert.utils.arguments import check_choice
 from keras_albert.utils.environment import check_packages
 
 Vectors = npt.NDArray[np.float32]
@@ -34,51 +33,87 @@ _BLOCK = 2048
 _CHARACTERS = 120
 
 
-@dataclass
+@dataclass(frozen=True)
 class Finding:
     """Something that may be wrong, with the rows that show it."""
 
     kind: str
     what: str
     examples: list[str] = field(default_factory=list)
-    # Whether scores or the training are wrong with it, for the exit status.
+    # Whether scores or the training are wrong with it.
     is_error: bool = False
 
+    def __str__(self) -> str:
+        return f"{'error' if self.is_error else 'note'}, {self.kind}: {self.what}"
 
-def run(arguments: argparse.Namespace) -> int:
-    """Run the command; the status is 1 if there are errors."""
-    known = TASKS[arguments.task]
-    is_classes = arguments.task == "classification"
+
+def check(
+    train: str | Path | Dataset,
+    dev: str | Path | Dataset | None = None,
+    *,
+    task: str = "classification",
+    preset: str = "albert_small_en_uncased",
+    unlabelled: str | Path | Dataset | None = None,
+    verbose: bool = False,
+) -> list[Finding]:
+    """Look for mistakes in labelled data before training on it.
+
+    Errors, which make scores meaningless: equal texts in both sets, or with different
+    labels; labels of `dev` that `train` does not have; one class; empty texts. Notes:
+    nearly equal texts, labels that a classifier of the other rows contradicts, small
+    classes, texts that are cut, and characters or languages that the vocabulary does
+    not cover.
+
+    Args:
+        train: path or `Dataset`. The labelled rows: a file as `read_examples` reads it,
+            or inputs and targets as `fit` takes them.
+        dev: path, `Dataset` or `None`. The rows to validate on. Defaults to `None`.
+        task: string. The task of the data: "classification", "regression", "masked-lm",
+            "multiple-choice", "question-answering", "similarity" or
+            "token-classification". Defaults to `"classification"`.
+        preset: string. The encoder whose vectors compare texts. Defaults to
+            `"albert_small_en_uncased"`.
+        unlabelled: path, `Dataset` or `None`. Texts without labels, to be ranked by
+            which ones to label next. Defaults to `None`.
+        verbose: bool. Show a progress bar. Defaults to `False`.
+
+    Returns:
+        A list of findings, each with `kind`, `what`, `examples` and `is_error`.
+
+    Raises:
+        ImportError: If scikit-learn is missing, which finds doubtful labels.
+        ValueError: If a file cannot be read, or the task is unknown.
+
+    Example:
+        >>> from keras_albert.tools import Dataset, check
+        >>> texts = ["Where is my parcel?", "where is my parcel", "A refund, please."]
+        >>> found = check(Dataset(texts, ["delivery", "refund", "refund"]))
+        >>> [finding.kind for finding in found if finding.is_error]
+        ['contradiction']
+    """
+    check_choice(tuple(TASKS), task=task)
+    is_classes = task == "classification"
     if is_classes:
         check_packages("Finding doubtful labels", "scikit-learn", "sklearn")
-    paths = [path for path in (arguments.train, arguments.dev) if path is not None]
-    files = [known.read(path, arguments) for path in paths]
-    console = plain_console()
-    for data in files:
-        console.print(data.description, highlight=False)
-    unlabelled = arguments.unlabelled and read_texts(arguments.unlabelled, arguments)
-    embedder = AlbertTextEmbedder.from_preset(arguments.preset)
+    files = [
+        each if isinstance(each, Dataset) else TASKS[task].read(Path(each), {}, None)
+        for each in (train, dev)
+        if each is not None
+    ]
+    embedder = AlbertTextEmbedder.from_preset(preset)
     findings = [*same_texts(files), *labels(files), *tokens(files, embedder)]
-    vectors: list[Vectors] = []
-    if arguments.task not in _OF_PASSAGES:
-        vectors = [_embed(embedder, data, console.is_terminal) for data in files]
-        findings += near_texts(files, vectors)
+    if task in _OF_PASSAGES:
+        return findings
+    vectors = [_embed(embedder, data, verbose) for data in files]
+    findings += near_texts(files, vectors)
     if is_classes and not isinstance(files[0].y[0], list):
         findings += doubtful_labels(files[0], vectors[0])
-        if unlabelled:
-            new = _embed(embedder, unlabelled, console.is_terminal)
+        if unlabelled is not None:
+            if not isinstance(unlabelled, Dataset):
+                unlabelled = read_texts(Path(unlabelled), {})
+            new = _embed(embedder, unlabelled, verbose)
             findings += label_next(files[0], vectors[0], unlabelled, new)
-    for finding in findings:
-        mark = "error" if finding.is_error else "note"
-        console.print(f"{mark}, {finding.kind}: {finding.what}", highlight=False)
-        for example in finding.examples[: arguments.examples]:
-            console.print(f"  {example}", highlight=False, soft_wrap=True)
-    errors = sum(finding.is_error for finding in findings)
-    console.print(f"errors: {errors}, notes: {len(findings) - errors}")
-    if arguments.output is not None:
-        found = [vars(finding) for finding in findings]
-        write_report(arguments.output, {"findings": found})
-    return int(errors > 0)
+    return findings
 
 
 def _found(
@@ -142,14 +177,14 @@ def near_texts(
 
 
 def labels(files: Sequence[Dataset]) -> Iterator[Finding]:
-    """Find labels that one file lacks, and classes that are too small."""
+    """Find labels that are in one file only, and classes that are too small."""
     counts = [Counter(_names(data)) for data in files]
     if not counts[0]:
         return
     if len(counts[0]) == 1 and isinstance(files[0].y[0], str):
         (name,) = counts[0]
-        what = "1 class, so there is nothing to learn"
-        yield Finding("one class", what, [f"{files[0].where(name)}: {name!r}"], True)
+        place = f"{files[0].where(name)}: {name!r}"
+        yield Finding("one class", "only one class", [place], True)
     for data, found in zip(files[1:], counts[1:], strict=True):
         missing = sorted(set(found) - set(counts[0]))
         examples = [f"{data.where(name)}: {name!r}" for name in missing]
@@ -173,23 +208,23 @@ def tokens(files: Sequence[Dataset], embedder: Any) -> Iterator[Finding]:
             tokens_a_word = len(ids) / max(1, len(texts[number].split()))
             if len(ids) >= _FEWEST_TOKENS and tokens_a_word >= _MANY_TOKENS:
                 split.append((tokens_a_word, (data, number)))
-            lacks = sum(token == tokenizer.vocabulary.unknown_id for token in ids)
-            if lacks:
-                unknown.append((lacks / len(ids), (data, number)))
+            missing = sum(token == tokenizer.vocabulary.unknown_id for token in ids)
+            if missing:
+                unknown.append((missing / len(ids), (data, number)))
             if len(ids) + 2 > length:
                 cut.append((data, number))
     what = f"texts have more than {length} tokens and are cut"
     yield from _found("cut", what, _shown(cut))
     split.sort(key=lambda each: -each[0])
     what = (
-        f"texts have {_MANY_TOKENS} or more tokens per word: the vocabulary may lack "
-        "their language"
+        f"texts have {_MANY_TOKENS} or more tokens per word: the vocabulary may not "
+        "cover their language"
     )
     shown = [f"{ratio:.1f}: {_one(*place)}" for ratio, place in split]
     yield from _found("split words", what, shown)
     unknown.sort(key=lambda each: -each[0])
     shown = [f"{share:.0%}: {_one(*place)}" for share, place in unknown]
-    what = "texts have characters that the vocabulary lacks"
+    what = "texts have characters that the vocabulary does not cover"
     yield from _found("unknown", what, shown)
 
 
@@ -248,14 +283,14 @@ def label_next(
     best = np.sort(classifier.predict_proba(new), axis=1)
     order = np.argsort(best[:, -1] - best[:, -2], kind="stable")
     shown = [_one(unlabelled, int(number)) for number in order]
-    what = "texts that would teach most, the least certain ones first"
+    what = "texts worth labelling next, least certain first"
     yield Finding("label next", what, shown)
 
 
-def _embed(embedder: Any, data: Dataset, shows: bool) -> Vectors:
+def _embed(embedder: Any, data: Dataset, verbose: bool) -> Vectors:
     texts = data.row_texts()
     starts: Iterable[int] = range(0, len(texts), _BLOCK)
-    if shows:
+    if verbose:
         starts = track(starts, "vectors of the texts", transient=True)
     parts = [embedder.embed(texts[start : start + _BLOCK]) for start in starts]
     return unit_rows(np.concatenate(parts))

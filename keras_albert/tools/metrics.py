@@ -9,14 +9,14 @@ import keras
 import numpy as np
 import numpy.typing as npt
 
-from keras_albert.commands.datasets import Dataset
-from keras_albert.commands.report import Report
 from keras_albert.tasks.base.task import AlbertTask
 from keras_albert.tasks.question_answering.answers import question_scores, squad_scores
 from keras_albert.tasks.text_embedding.evaluation import correlations
 from keras_albert.tasks.text_embedding.objectives import cosine_scores
 from keras_albert.tasks.token_classification.model import score_entities
 from keras_albert.text.tag_schemes import Span, tags_to_spans
+from keras_albert.tools.datasets import Dataset
+from keras_albert.tools.report import Report
 
 Scores = dict[str, float]
 
@@ -45,7 +45,7 @@ class Evaluation:
 
 
 def check_labels(task: AlbertTask, data: Dataset) -> None:
-    """Raise if a file has a label that a classifier lacks, with its place."""
+    """Raise if a file has a label that a classifier does not know, with its place."""
     for row in data.y:
         for name in [row] if isinstance(row, str) else row:
             if name not in task.class_names:

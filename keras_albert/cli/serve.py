@@ -1,6 +1,5 @@
 """`keras-albert serve`: a model over HTTP."""
 
-import argparse
 import json
 import shlex
 import tempfile
@@ -8,13 +7,14 @@ from dataclasses import fields
 from pathlib import Path
 
 from keras_albert.checkpoints.convert import load_task
+from keras_albert.cli.commands import Serve
 from keras_albert.exports.saved_model.export import served_version
 from keras_albert.exports.verification import VerifiedModel, verify
 from keras_albert.utils.environment import check_packages
 from keras_albert.utils.remote import fetch, is_remote
 
 
-def run(arguments: argparse.Namespace) -> None:
+def run(options: Serve) -> None:
     """Run the command."""
     packages = ("starlette", "uvicorn", "h11", "tensorflow", "tensorflow_text")
     check_packages("A server", "keras-albert[serve,tensorflow]", *packages)
@@ -26,18 +26,18 @@ def run(arguments: argparse.Namespace) -> None:
     from keras_albert.serve.requests import Limits  # noqa: PLC0415
 
     limits = Limits(
-        **{limit.name: vars(arguments)[f"max_{limit.name}"] for limit in fields(Limits)}
+        **{each.name: getattr(options, f"max_{each.name}") for each in fields(Limits)}
     )
-    listening = listen(arguments.host, arguments.port)
+    listening = listen(options.host, options.port)
     with tempfile.TemporaryDirectory(prefix="keras-albert-") as temporary:
-        verified, is_export = _open(arguments, Path(temporary, "model"))
-        model = ServedModel(arguments.name, verified, limits)
+        verified, is_export = _open(options, Path(temporary, "model"))
+        model = ServedModel(options.name, verified, limits)
     print(
-        f"{arguments.preset}: {len(verified.operations)} operations, all of them a "
+        f"{options.preset}: {len(verified.operations)} operations, all of them a "
         f"stock server's; {verified.requests} warm-up requests answered"
     )
-    url = f"http://{arguments.host}:{listening.getsockname()[1]}"
-    _print_commands(url, verified, arguments.name, is_export)
+    url = f"http://{options.host}:{listening.getsockname()[1]}"
+    _print_commands(url, verified, options.name, is_export)
     # From here on requests wait for the server instead of being refused.
     listening.listen()
     print(f"serving on {url}; Ctrl-C ends it", flush=True)
@@ -53,16 +53,16 @@ def run(arguments: argparse.Namespace) -> None:
     uvicorn.Server(config).run(sockets=[listening])
 
 
-def _open(arguments: argparse.Namespace, exported: Path) -> tuple[VerifiedModel, bool]:
+def _open(options: Serve, exported: Path) -> tuple[VerifiedModel, bool]:
     """Return a SavedModel, and whether it was one; a preset is exported for it."""
-    given = arguments.preset
+    given = options.preset
     if is_remote(given):
         given = str(fetch(given))
     path = Path(given)
     if served_version(path):
         return verify(path), True
     print(f"exporting {given}, which may take a minute", flush=True)
-    load_task(given, arguments.task).export(exported)
+    load_task(given, options.task).export(exported)
     return verify(exported), False
 
 

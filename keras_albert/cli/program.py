@@ -3,13 +3,12 @@
 import errno
 import math
 import os
-import re
 import signal
 import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from types import FrameType
 
@@ -30,13 +29,13 @@ _SECONDS_UNTIL_REPEATED = 0.05
 def run_program(
     name: str,
     run: Callable[[], int | None],
-    options: Collection[str] = (),
+    options: Mapping[str, str] | None = None,
     debug: bool = False,
 ) -> int:
     """Run a program, report errors in one line, and return an exit status."""
     # Ctrl-C and SIGTERM raise `KeyboardInterrupt`, so that everything is cleaned up;
-    # the notes of the exception are printed. Arguments of functions in an error are
-    # replaced by the options that set them.
+    # the notes of the exception are printed. `options` are the options by the names of
+    # arguments, as errors carry them.
     try:
         with _interruptible():
             try:
@@ -57,15 +56,15 @@ def run_program(
     except Exception as error:
         if debug:
             traceback.print_exc()
-        line, status = describe_error(error, options), 1
+        line, status = describe_error(error, options or {}), 1
         if isinstance(error, OSError) and error.errno in _FULL:
             _drop_output()
     print(f"{name}: {line}", file=sys.stderr, flush=True)
     return status
 
 
-def describe_error(error: Exception, options: Collection[str] = ()) -> str:
-    """Describe an error in one line."""
+def describe_error(error: Exception, options: Mapping[str, str]) -> str:
+    """Describe an error in one line, which begins with the option that is wrong."""
     # Libraries of file formats raise other errors for it, with other words.
     for reason in _NO_ROOM:
         if reason in str(error) and f"{reason}: nothing was written" not in str(error):
@@ -77,24 +76,8 @@ def describe_error(error: Exception, options: Collection[str] = ()) -> str:
     if not isinstance(error, _EXPECTED):
         what = ": ".join(filter(None, (type(error).__name__, line)))
         return f"unexpected {what}. --debug shows where; please report it"
-    return name_options(line or type(error).__name__, options)
-
-
-def name_options(text: str, options: Collection[str]) -> str:
-    """Replace arguments of functions by the options of a program."""
-
-    def spell(found: "re.Match[str]") -> str:
-        name = found["name"].replace("_", "-")
-        value = (found["value"] or "").strip("'\"")
-        if value == "False" and f"--no-{name}" in options:
-            return f"--no-{name}"
-        if f"--{name}" not in options or value == "False":
-            return found[0]
-        return f"--{name}" if value in ("", "True") else f"--{name} {value}"
-
-    value = r"(?P<value>'[^']*'|\"[^\"]*\"|[\w.+-]*\w)"
-    quoted = re.sub(rf"(?<=`)(?P<name>\w+)(?:={value})?(?=`)", spell, text)
-    return re.sub(rf"\b(?<!-)(?P<name>\w+)={value}", spell, quoted)
+    option = options.get(getattr(error, "argument", ""))
+    return f"{option}: {line}" if option else line or type(error).__name__
 
 
 def _drop_output() -> None:

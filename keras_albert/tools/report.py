@@ -1,21 +1,17 @@
-"""The console, the report, the plots and the model card of a run."""
+"""The report, the plots and the model card of a fine-tuned model."""
 
-import argparse
 import importlib.util
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from rich.console import Console
-from rich.table import Table
 
 from keras_albert.tasks.base.task import AlbertTask
 from keras_albert.tasks.classification.linear import SOLVED
-from keras_albert.tasks.table import TaskRow
+from keras_albert.tasks.table import TASKS
 from keras_albert.training.model_card import (
     CardMetadata,
     code,
@@ -27,50 +23,8 @@ from keras_albert.training.model_card import (
     usage,
     write_card,
 )
-from keras_albert.training.run_folder import RunFolder, draw_curves
+from keras_albert.training.run_folder import draw_curves
 from keras_albert.utils.environment import new_figure, versions
-
-RESUME = "run the same command to resume"
-
-
-def plain_console(quiet: bool = False) -> Console:
-    """Return a console that prints names of files and classes as they are."""
-    # Rich would read "[red]" as a style, and ":cat:" as an emoji.
-    return Console(markup=False, emoji=False, quiet=quiet)
-
-
-def given_options(
-    arguments: argparse.Namespace, names: Iterable[str]
-) -> dict[str, Any]:
-    """Return the options that were given."""
-    found = {name: getattr(arguments, name) for name in names}
-    # By identity: 0 equals False, and a version may be 0.
-    return {k: x for k, x in found.items() if x is not None and x is not False}
-
-
-@contextmanager
-def resumable_run(output: Path, is_chief: bool = True) -> Iterator[RunFolder]:
-    """Lock the directory of a run; if it is stopped, say how to resume it."""
-    try:
-        # Other processes of the same run do not write.
-        with (
-            RunFolder.at(output) as folder,
-            folder.locked() if is_chief else nullcontext(),
-        ):
-            yield folder
-    except KeyboardInterrupt as stop:
-        stop.add_note(RESUME)
-        raise
-
-
-def print_results(folder: RunFolder, plots: Sequence[Path]) -> None:
-    """Print where the results of a run are."""
-    console = plain_console()
-    report = folder.shown(folder.path / "report.json")
-    console.print(f"model: {folder.shown(folder.preset)}\nreport: {report}")
-    shown = [folder.shown(plot) for plot in plots]
-    for plot in shown or ("none: pip install matplotlib",):
-        console.print(f"plot: {plot}")
 
 
 @dataclass(frozen=True)
@@ -106,28 +60,6 @@ def draw(output: Path, report: Report, history: list[dict[str, float]]) -> list[
     return drawn
 
 
-def show_report(
-    console: Console,
-    report: Report,
-    intervals: Mapping[str, tuple[float, float]] | None = None,
-) -> None:
-    """Print the metrics, with their intervals if there are any, and each class."""
-    columns = ("metric", "dev") if intervals is None else ("metric", "value", "95%")
-    table = Table(*columns)
-    for name, value in report.scores.items():
-        row = [name, f"{value:.4f}"]
-        if intervals and name in intervals:
-            row.append("{:.4f} to {:.4f}".format(*intervals[name]))
-        table.add_row(*row)
-    console.print(table)
-    if not report.classes:
-        return
-    table = Table("class", *next(iter(report.classes.values())))
-    for name, measures in report.classes.items():
-        table.add_row(name, *(f"{value:.4g}" for value in measures.values()))
-    console.print(table)
-
-
 def draw_confusion(
     path: Path, counts: npt.NDArray[Any], names: tuple[str, ...]
 ) -> Path:
@@ -151,13 +83,13 @@ def draw_confusion(
 
 def model_card(
     name: str,
-    row: TaskRow,
     report: Report,
     settings: dict[str, Any],
     task: AlbertTask,
     plots: Sequence[Path] = (),
 ) -> str:
     """Return the model card of a fine-tuned model."""
+    row = TASKS[type(task).__name__]
     about = describe_size(task)
     if settings["exits"]:
         about += (
@@ -190,8 +122,8 @@ def model_card(
         usage(type(task).__name__, row.use),
         CardMetadata.of(settings),
         {
-            "How good it is": "\n\n".join(quality + pictures),
-            "How it was made": list_of(settings) + "\n\n" + list_of(versions()),
+            "Evaluation": "\n\n".join(quality + pictures),
+            "Training": list_of(settings) + "\n\n" + list_of(versions()),
         },
         name=f"albert-{name}",
         pipeline_tag=row.pipeline_tag,

@@ -1,31 +1,33 @@
 """`keras-albert convert`, `export`, `verify` and `push`: models for other programs."""
 
-import argparse
 import tempfile
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from rich.table import Table
 
 from keras_albert.checkpoints.convert import class_of, convert_checkpoint, load_task
-from keras_albert.commands.report import given_options, plain_console
-from keras_albert.exports.verification import verify
+from keras_albert.cli.commands import Convert, Export, Push, Verify
+from keras_albert.cli.console import plain_console
+from keras_albert.exports.verification import verify as verify_export
 from keras_albert.presets.base_preset import base_of, is_public
 from keras_albert.presets.checkpoint import Checkpoint, open_checkpoint
 from keras_albert.presets.handles import CARD_FILE, local_directory, push_files
 from keras_albert.tasks.table import TASKS, check_export_options, format_of_path
 from keras_albert.training import model_card
+from keras_albert.utils.arguments import argument_error
 from keras_albert.utils.remote import address_of, list_files
 
 
-def run_convert(arguments: argparse.Namespace) -> None:
-    """Run the command."""
+def convert(options: Convert) -> None:
+    """Run `keras-albert convert`."""
     done = convert_checkpoint(
-        arguments.source,
-        arguments.target,
-        arguments.to,
-        task=arguments.task,
-        with_vocabulary=not arguments.without_vocabulary,
+        options.source,
+        options.target,
+        options.to,
+        task=options.task,
+        with_vocabulary=not options.without_vocabulary,
     )
     console = plain_console()
     table = Table("weight", "source", "target", "shape", title=done.model)
@@ -34,26 +36,23 @@ def run_convert(arguments: argparse.Namespace) -> None:
     console.print(table)
     for reader, difference in done.differences.items():
         console.print(f"{reader}: largest difference {difference:.2e}", highlight=False)
-    target = address_of(arguments.target) or arguments.target
-    console.print(f"{target}: {arguments.to}", highlight=False)
+    place = address_of(options.target) or options.target
+    console.print(f"{place}: {options.to}", highlight=False)
 
 
-_OPTIONS = (
-    *("quantize", "inputs", "pairs", "sequence_length", "version", "max_length"),
-    *("top_k", "overwrite", "early", "javascript", "server"),
-)
-
-
-def run_export(arguments: argparse.Namespace) -> None:
-    """Run the command."""
-    given = given_options(arguments, _OPTIONS)
-    default = "server" if "server" in given else format_of_path(arguments.path)
-    name = arguments.format or default
-    check_export_options(
-        name, arguments.path, given, lambda name: f"--{name.replace('_', '-')}"
-    )
-    task = load_task(arguments.preset, arguments.task)
-    written: Path = task.export(arguments.path, format=name, **given)
+def export(options: Export) -> None:
+    """Run `keras-albert export`."""
+    # By identity: 0 equals `False`, and a version may be 0.
+    given = {
+        k: x for k, x in asdict(options).items() if x is not None and x is not False
+    }
+    for name in ("preset", "path", "format", "task"):
+        given.pop(name, None)
+    default = "server" if "server" in given else format_of_path(options.path)
+    name = options.format or default
+    check_export_options(name, options.path, given)
+    task = load_task(options.preset, options.task)
+    written: Path = task.export(options.path, format=name, **given)
     if address := address_of(written):
         size = sum(file["size"] for file in list_files(address).values())
     else:
@@ -62,9 +61,9 @@ def run_export(arguments: argparse.Namespace) -> None:
     print(f"{address or written}: {type(task).__name__}, {size / 1e6:,.1f} MB")
 
 
-def run_verify(arguments: argparse.Namespace) -> None:
-    """Run the command."""
-    model = verify(arguments.directory, arguments.python)
+def verify(options: Verify) -> None:
+    """Run `keras-albert verify`."""
+    model = verify_export(options.directory, options.python)
     console = plain_console()
     table = Table("signature", "", "name", "dtype", "shape", title=str(model.directory))
     for name, signature in model.signatures.items():
@@ -89,69 +88,68 @@ def run_verify(arguments: argparse.Namespace) -> None:
 _LIBRARIES = ("sentence-transformers", "transformers", "keras-hub")
 
 
-def run_push(arguments: argparse.Namespace) -> None:
-    """Run the command."""
-    directory = local_directory(arguments.directory) or arguments.directory
+def push(options: Push) -> None:
+    """Run `keras-albert push`."""
+    directory = local_directory(options.directory) or options.directory
     checkpoint = open_checkpoint(directory)
     checkpoint.check()
     base = base_of(checkpoint.files)
-    if base is not None and arguments.to is None and not is_public(base):
+    if base is not None and options.to is None and not is_public(base):
         raise ValueError(
             f"{directory} contains only the difference from {base}, a directory on "
             "this machine. Push that one first and save with its handle as `base`, or "
             "load the model and save it without `base`."
         )
-    model = arguments.handle.removeprefix("hf://")
+    model = options.handle.removeprefix("hf://")
     has_card = (directory / CARD_FILE).is_file()
-    card = _read_card(checkpoint, model, base, arguments)
-    key = arguments.to or checkpoint.format.key
+    card = _read_card(checkpoint, model, base, options)
+    key = options.to or checkpoint.format.key
     library = next((each for each in _LIBRARIES if key.startswith(each)), None)
-    handle = arguments.handle
-    if arguments.revision is not None:
-        handle += f"@{arguments.revision}"
+    handle = options.handle
+    if options.revision is not None:
+        handle += f"@{options.revision}"
     card = model_card.published_card(card, handle, library)
     with tempfile.TemporaryDirectory() as temporary:
         pushed = directory
-        if arguments.to is not None:
+        if options.to is not None:
             pushed = Path(temporary, "files")
-            convert_checkpoint(directory, pushed, arguments.to)
+            convert_checkpoint(directory, pushed, options.to)
         files = _files_of(pushed)
         if has_card:
             # Its pictures are next to it.
             files |= {path.name: path for path in sorted(directory.glob("*.png"))}
-        place = {"private": arguments.private, "revision": arguments.revision}
+        place: Any = {"private": options.private, "revision": options.revision}
         push_files(files, model, card, keep_card=not has_card, **place)
         size = sum(path.stat().st_size for path in files.values())
     print(f"{handle}: {len(files) + 1} files, {size / 1e6:,.1f} MB")
-    if base is not None and arguments.to is None:
+    if base is not None and options.to is None:
         print(f"its base, which from_preset loads as well: {base}")
     print(f'{class_of(checkpoint).__name__}.from_preset("{handle}")')
 
 
 def _read_card(
-    checkpoint: Checkpoint, model: str, base: str | None, arguments: argparse.Namespace
+    checkpoint: Checkpoint, model: str, base: str | None, options: Push
 ) -> str:
     """Return the card of a directory, or a new one."""
-    declared = model_card.CardMetadata.of(vars(arguments))
+    declared = model_card.CardMetadata.of(asdict(options))
     path = checkpoint.directory / CARD_FILE
     if path.is_file():
         if declared != model_card.CardMetadata():
             given = next(name for name in model_card.ON_CARD if getattr(declared, name))
-            raise ValueError(
-                f"{path} is the model card: change its metadata there, instead of "
-                f"passing `{given}`."
+            raise argument_error(
+                given, f"{path} is the model card: change its metadata there."
             )
         return path.read_text(encoding="utf-8")
     if declared.license is None:
         raise ValueError(
             f"{checkpoint} has no model card, {CARD_FILE}. Write one, or pass "
-            "`license` for a short one."
+            "--license for a short one."
         )
     cls = class_of(checkpoint)
     row = TASKS.get(cls.__name__)
     tag = row.pipeline_tag if row else "feature-extraction"
     name = model.rpartition("/")[2]
-    base = None if arguments.to else base
+    base = None if options.to else base
     about = model_card.needs_base(base) if base else ""
     code = model_card.usage(cls.__name__, row.use if row else "")
     facts: Any = {"tags": [], "scores": {}, "evaluated_on": "", "preset": base}

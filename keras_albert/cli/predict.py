@@ -1,6 +1,5 @@
 """`keras-albert predict`: writes predictions for the rows of a file."""
 
-import argparse
 import contextlib
 import json
 import signal
@@ -10,7 +9,7 @@ import zipfile
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from importlib import import_module
 from itertools import islice
@@ -23,30 +22,30 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from keras_albert import tasks
 from keras_albert.checkpoints.convert import load_task
-from keras_albert.commands.answer_file import (
+from keras_albert.cli.commands import Predict
+from keras_albert.cli.console import RESUME
+from keras_albert.cli.loading import hidden_messages
+from keras_albert.data.preprocessed_inputs import ID_NAMES
+from keras_albert.devices.processes import Processes
+from keras_albert.exports.saved_model.export import served_version
+from keras_albert.tasks.base.task import AlbertTask
+from keras_albert.tasks.classification.early_exit import read_exit_rule
+from keras_albert.text.batching import plan_batches
+from keras_albert.text.packing import pack_all
+from keras_albert.tools.answer_file import (
     FORMATS,
     Answer,
     AnswerFile,
     AnswerLines,
     to_json,
 )
-from keras_albert.commands.files import FileRows, Row
-from keras_albert.commands.report import RESUME, given_options
-from keras_albert.commands.tasks import Columns, known_task
-from keras_albert.data.preprocessed_inputs import ID_NAMES
-from keras_albert.devices.processes import Processes
-from keras_albert.exports.saved_model.export import served_version
-from keras_albert.tasks.base.task import AlbertTask
-from keras_albert.tasks.classification.early_exit import read_exit_rule
-from keras_albert.tasks.table import TASKS
-from keras_albert.text.batching import plan_batches
-from keras_albert.text.packing import pack_all
+from keras_albert.tools.data_files import FileRows, Row
+from keras_albert.tools.tasks import ANSWERING, Columns, answering
 from keras_albert.training.devices import devices_of_processes
 from keras_albert.training.recorder import StopSignals
 from keras_albert.training.run_folder import content_of
 from keras_albert.utils.environment import check_packages, versions
 from keras_albert.utils.remote import fetch, is_remote
-from keras_albert_cli.loading import hidden_messages
 
 
 @dataclass(frozen=True)
@@ -103,10 +102,10 @@ def task_predictor(task: AlbertTask, batch_size: int, **exits: Any) -> Predictor
         raise ValueError(
             "The model has no preprocessor, so it cannot read texts. Save it with one."
         )
-    known = known_task(task)
-    call = known.predict
+    known = answering(task)
+    call = known.answer
     if exits:
-        if known.cls is not tasks.AlbertClassifier:
+        if not isinstance(task, tasks.AlbertClassifier):
             raise ValueError(
                 f"An {type(task).__name__} has no exits. Leave out "
                 f"{', '.join(sorted(exits))}; `num_layers` runs fewer layers."
@@ -115,7 +114,7 @@ def task_predictor(task: AlbertTask, batch_size: int, **exits: Any) -> Predictor
         options = {name: x for name, x in exits.items() if name != "return_depths"}
         read_exit_rule(task, **options)
         call = partial(call, **exits)
-    return Predictor(known.row.inputs, lambda columns: call(task, columns, batch_size))
+    return Predictor(known.inputs, lambda columns: call(task, columns, batch_size))
 
 
 _NAMES = ("context", "question", "text", "text_pair", "choices")
@@ -247,7 +246,7 @@ def _run_on_texts(
             f"{path} takes ids and contains no vocabulary. Pass the preset that it was "
             "exported from as --preset."
         )
-    inputs = TASKS[task].id_inputs if task in TASKS else ()
+    inputs = ANSWERING[task].id_inputs if task in ANSWERING else ()
     if not inputs:
         raise ValueError(
             f"`predict` cannot prepare ids for a {task or 'model of another program'}. "
@@ -377,60 +376,57 @@ _DEPTH = ("num_layers", "patience", "threshold", "tolerance", "return_depths")
 _BATCHES_AT_ONCE = 16
 
 
-def run(arguments: argparse.Namespace) -> None:
-    """Run the command; several processes share the rows, and the first one writes."""
+def run(options: Predict) -> None:
+    """Run `keras-albert predict`: processes share the rows, the first one writes."""
     stop = StopSignals()
     with stop.while_connected(devices_of_processes) as devices:
-        _Prediction(arguments, devices.processes, stop).run(devices.is_chief)
+        _Prediction(options, devices.processes, stop).run(devices.is_chief)
 
 
 class _Prediction:
     """A run of the command, in one of its processes."""
 
     def __init__(
-        self,
-        arguments: argparse.Namespace,
-        processes: Processes | None,
-        stop: StopSignals,
+        self, options: Predict, processes: Processes | None, stop: StopSignals
     ) -> None:
-        self.arguments, self.processes, self.stop = arguments, processes, stop
-        self.rows = FileRows(arguments.file)
+        self.options, self.processes, self.stop = options, processes, stop
+        self.rows = FileRows(options.file)
 
     def run(self, is_chief: bool) -> None:
-        arguments, processes = self.arguments, self.processes
+        options, processes = self.options, self.processes
         if processes is None and self.stop.requested:
             raise KeyboardInterrupt(self.stop.number)
         if processes is not None:
-            settings = _settings(arguments)
-            # Copies of files have times of their own.
+            settings = _settings(options)
+            # Copies of files have other times.
             same = {k: x for k, x in settings.items() if not k.startswith("change of")}
             facts = {"versions": versions(), "files or options": same}
             for name in ("file", "model", "preset"):
-                facts[f"content of {name}"] = content_of(getattr(arguments, name))
+                facts[f"content of {name}"] = content_of(getattr(options, name))
             processes.check_same(facts)
         if not is_chief:
             # The first process says how many rows are done.
             deque(self._answers(self._tell_done(0)), maxlen=0)
-        elif arguments.output is not None:
-            self._write_file()
+        elif options.output is not None:
+            self._write_file(options.output)
         else:
-            lines = AnswerLines(arguments.to or FORMATS[0])
+            lines = AnswerLines(options.to or FORMATS[0])
             for answers in self._answers(self._tell_done(0)):
                 sys.stdout.buffer.write(lines.encode(answers))
                 sys.stdout.buffer.flush()
 
     def _tell_done(self, rows: int) -> int:
-        """Return how many rows the first process has, which a file may hold."""
+        """Return how many rows the first process has, which a file may contain."""
         if self.processes is None:
             return rows
         return int(self.processes.gather([float(rows)])[0][0])
 
-    def _write_file(self) -> None:
+    def _write_file(self, output: Path) -> None:
         """Write the predictions to a file, and continue an interrupted one."""
-        output, settings = self.arguments.output, _settings(self.arguments)
-        with AnswerFile(output, _format(self.arguments), settings) as file:
+        settings = _settings(self.options)
+        with AnswerFile(output, settings["format"], settings) as file:
             if file.done:
-                print(f"going on after {file.done:,} rows", file=sys.stderr)
+                print(f"resuming after {file.done:,} rows", file=sys.stderr)
             try:
                 for part in self._watched(self._answers(self._tell_done(file.done))):
                     file.write(part)
@@ -442,16 +438,16 @@ class _Prediction:
 
     def _answers(self, done: int) -> Iterator[list[Answer]]:
         """Predict for the rows after those that are done, in parts."""
-        arguments, rows, stop = self.arguments, self.rows, self.stop
+        options, rows, stop = self.options, self.rows, self.stop
         count = 1 if self.processes is None else self.processes.count
         names = ("model", "batch_size", "task", "preset", "signature")
-        given = (getattr(arguments, name) for name in names)
-        predictor = open_predictor(*given, **given_options(arguments, _DEPTH))
-        asked = {"text": arguments.text_column, "text_pair": arguments.text_pair_column}
+        given = (getattr(options, name) for name in names)
+        depth = {name: getattr(options, name) for name in _DEPTH}
+        predictor = open_predictor(*given, **{k: x for k, x in depth.items() if x})
         with closing(predictor):
             if not rows.columns:
                 return
-            found = rows.table([]).find_inputs(predictor.inputs, asked)
+            found = rows.table([]).find_inputs(predictor.inputs, options.columns)
 
             def ask(part: list[tuple[int, Row]]) -> list[Answer]:
                 try:
@@ -461,7 +457,7 @@ class _Prediction:
                     raise ValueError(f"{rows.path}, {where}: {error}") from error
 
             left = ((rows.line, row) for row in islice(rows, done, None))
-            size = arguments.batch_size * _BATCHES_AT_ONCE * count
+            size = options.batch_size * _BATCHES_AT_ONCE * count
             while part := list(islice(left, size)):
                 if self.processes is None:
                     yield ask(part)
@@ -493,27 +489,24 @@ class _Prediction:
                 bar.update(task, completed=self.rows.position, rows=count)
 
 
-def _format(arguments: argparse.Namespace) -> str:
-    suffix = arguments.output.suffix.lower().removeprefix(".")
-    return arguments.to or (suffix if suffix in FORMATS else FORMATS[0])
-
-
-def _settings(arguments: argparse.Namespace) -> dict[str, Any]:
+def _settings(options: Predict) -> dict[str, Any]:
     """Return what identifies the run: options, and size and time of FILE and MODEL."""
     settings = {
         name: str(value) if isinstance(value, Path) else value
-        for name, value in vars(arguments).items()
+        for name, value in asdict(options).items()
         if name not in ("output", "to", "batch_size")
     }
     for name in ("file", "model", "preset"):
-        if (given := getattr(arguments, name)) is None:
+        if (given := getattr(options, name)) is None:
             continue
         path = Path(given)
         found = [p.stat() for p in (path, *path.rglob("*")) if p.is_file()]
         if found:
             settings[f"bytes of {name}"] = sum(each.st_size for each in found)
             settings[f"change of {name}"] = max(each.st_mtime_ns for each in found)
-    return settings | {"format": _format(arguments)}
+    suffix = Path(options.output or "").suffix.lower().removeprefix(".")
+    default = suffix if suffix in FORMATS else FORMATS[0]
+    return settings | {"format": options.to or default}
 
 
 def _ask_all(

@@ -1,10 +1,10 @@
 """`keras-albert compress`: makes a small model of a large one."""
 
-import argparse
 import importlib.util
 import statistics
 import time
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +15,8 @@ from rich.table import Table
 from keras_albert import tasks
 from keras_albert.backbone import AlbertBackbone
 from keras_albert.checkpoints.convert import class_of, load_task
-from keras_albert.commands.datasets import read_texts
-from keras_albert.commands.report import plain_console, print_results, resumable_run
-from keras_albert.commands.tasks import known_task
+from keras_albert.cli.commands import Compress
+from keras_albert.cli.console import plain_console, print_results, resumable_run
 from keras_albert.compression import compress, distill
 from keras_albert.compression.distill import check_models
 from keras_albert.compression.text_spans import split_texts
@@ -27,12 +26,12 @@ from keras_albert.presets.checkpoint import open_checkpoint
 from keras_albert.presets.handles import local_directory
 from keras_albert.tasks.base.cloning import with_backbone
 from keras_albert.tasks.base.task import AlbertTask
+from keras_albert.tasks.table import TASKS
+from keras_albert.tools.datasets import Asked, read_texts
+from keras_albert.tools.tasks import file_task
 from keras_albert.training import model_card
 from keras_albert.training.run_folder import Row, RunFolder
 from keras_albert.utils.environment import new_figure, versions
-
-# The sizes that options choose.
-_SIZES = ("num_groups", "num_layers", "embedding_dim", "adapter_rank", "vocabulary")
 
 # Those of `distill`.
 _TRAINING = (
@@ -47,44 +46,44 @@ _READS_TEXTS = (tasks.AlbertTextEmbedder, tasks.AlbertMaskedLM)
 Scores = dict[str, float]
 
 
-def run(arguments: argparse.Namespace) -> None:
+def run(options: Compress) -> None:
     """Run the command."""
     refuse_processes("`keras-albert compress`")
-    with resumable_run(arguments.output) as folder:
-        _run(arguments, folder)
+    with resumable_run(options.output) as folder:
+        _run(options, folder)
 
 
-def _run(arguments: argparse.Namespace, folder: RunFolder) -> None:
+def _run(options: Compress, folder: RunFolder) -> None:
     folder.check_unfinished()
     console = plain_console()
-    sizes = {name: getattr(arguments, name) for name in _SIZES}
-    texts = read_passages(arguments)
-    keras.utils.set_random_seed(arguments.seed)
-    teacher = load_task(arguments.preset, arguments.task, dtype=arguments.precision)
+    texts = read_passages(options.texts or (), options.columns, options.limit)
+    keras.utils.set_random_seed(options.seed)
+    teacher = load_task(options.preset, options.task, dtype=options.precision)
     reads_texts = isinstance(teacher, _READS_TEXTS)
-    if arguments.train if reads_texts else arguments.texts:
+    if options.train if reads_texts else options.texts:
         needed = "--texts" if reads_texts else "--train and --dev"
         raise ValueError(f"An {type(teacher).__name__} learns from {needed}.")
-    if arguments.student is None:
-        student = compress(teacher, **sizes, seed=arguments.seed)
+    if options.student is None:
+        student = compress(teacher, **options.sizes, seed=options.seed)
     else:
-        directory, dtype = local_directory(arguments.student), arguments.precision
+        directory, dtype = local_directory(options.student), options.precision
         if directory and class_of(open_checkpoint(directory)) is type(teacher):
-            student = load_task(arguments.student, dtype=dtype)
+            student = load_task(options.student, dtype=dtype)
         else:
             # With the teacher's head, since it has no matching one.
-            backbone = AlbertBackbone.from_preset(arguments.student, dtype=dtype)
+            backbone = AlbertBackbone.from_preset(options.student, dtype=dtype)
             student = with_backbone(teacher, backbone)
     score: Any = None
     data: dict[str, Any] = {}
     if texts:
-        rest, held_out = split_texts(texts, arguments.seed)
+        rest, held_out = split_texts(texts, options.seed)
         data = {"x": rest, "validation_data": held_out}
-        console.print(f"{len(texts):,} texts, of which {len(held_out):,} are held out")
+        console.print(f"{len(texts):,} texts, {len(held_out):,} of them held out")
         score = lambda model: agreement(model, teacher, held_out)  # noqa: E731
-    elif arguments.train:
-        kind = known_task(teacher)
-        train, dev = kind.read_both(arguments)
+    elif options.train and options.dev:
+        kind = file_task(teacher)
+        paths = [options.train, options.dev]
+        train, dev = kind.read_all(paths, options.columns, options.limit)
         for each in (train, dev):
             console.print(each.description, highlight=False)
         data = {"x": train.x, "y": train.y, "validation_data": (dev.x, dev.y)}
@@ -94,15 +93,17 @@ def _run(arguments: argparse.Namespace, folder: RunFolder) -> None:
         check_models(student, teacher)
     measured = {"original": measure(teacher, score), "start": measure(student, score)}
     if data:
-        how = {name: getattr(arguments, name) for name in _TRAINING}
+        how = {name: getattr(options, name) for name in _TRAINING}
         rows = distill(student, teacher, **data, **how, output=folder)
         measured["compressed"] = measure(student, score)
-    _finish(arguments, folder, student, measured, rows)
+    _finish(options, folder, student, measured, rows)
 
 
-def read_passages(arguments: argparse.Namespace) -> list[str]:
-    """Read the texts of `--texts`."""
-    files = [read_texts(path, arguments) for path in arguments.texts or ()]
+def read_passages(
+    paths: Sequence[Path], asked: Asked, limit: int | None = None
+) -> list[str]:
+    """Read the texts of files."""
+    files = [read_texts(path, asked, limit) for path in paths]
     texts = [text for file in files for text in file.x if text.strip()]
     if files and len(texts) < 2:
         raise ValueError(f"{files[0].description}. Pass two texts or more.")
@@ -151,18 +152,18 @@ def measure(task: AlbertTask, score: Any) -> Scores:
 
 
 def _finish(
-    arguments: argparse.Namespace,
+    options: Compress,
     folder: RunFolder,
     student: AlbertTask,
     measured: dict[str, Scores],
     rows: list[Row],
 ) -> None:
     """Write the reports and the model; the preset last."""
-    settings = {name: x for name, x in vars(arguments).items() if name != "output"}
+    settings = {name: x for name, x in asdict(options).items() if name != "output"}
     contents = {"models": measured, "curve": rows, "settings": settings}
     folder.path.mkdir(parents=True, exist_ok=True)
     plots = _draw(folder.path / "compression.png", measured, rows)
-    card = _card(arguments, student, measured, settings, plots)
+    card = _card(options, student, measured, settings, plots)
     folder.finish(contents, rows, student.save_to_preset, card, plots)
     folder.tidy_up()
     names = list(next(reversed(measured.values())))
@@ -206,15 +207,15 @@ _NUMBERS = {
 
 
 def _card(
-    arguments: argparse.Namespace,
+    options: Compress,
     student: AlbertTask,
     measured: dict[str, Scores],
     settings: dict[str, Any],
     plots: list[Path],
 ) -> str:
-    row = known_task(student).row
+    row = TASKS[type(student).__name__]
     last = next(reversed(measured.values()))
-    held_out = arguments.dev.name if arguments.dev else "held-out texts"
+    held_out = options.dev.name if options.dev else "held-out texts"
     rows = [(name, *map(_shown, scores.values())) for name, scores in measured.items()]
     pictures = [f"![quality, size and time]({plot.name})" for plot in plots]
     quality = [
@@ -225,12 +226,12 @@ def _card(
     return model_card.write_card(
         "A compressed ALBERT",
         f"{model_card.describe_size(student)} Its weights started from "
-        f"{model_card.code(arguments.preset)}, whose licence applies, too.",
+        f"{model_card.code(options.preset)}, whose licence applies as well.",
         model_card.usage(type(student).__name__, row.use),
         model_card.CardMetadata.of(settings),
         {
-            "How good it is": "\n\n".join(quality + pictures),
-            "How it was made": "By `keras-albert compress` with:\n\n"
+            "Evaluation": "\n\n".join(quality + pictures),
+            "Training": "By `keras-albert compress` with:\n\n"
             + "\n\n".join(map(model_card.list_of, (settings, versions()))),
         },
         name=f"albert-{row.pipeline_tag}",
@@ -238,7 +239,7 @@ def _card(
         tags=["compressed"],
         scores={name: last[name] for name in last if name not in _NUMBERS},
         evaluated_on=held_out,
-        preset=arguments.preset,
+        preset=options.preset,
     )
 
 

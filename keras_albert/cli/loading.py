@@ -86,7 +86,7 @@ def loading(name: str) -> Iterator[None]:
 
 
 @contextmanager
-def held_signals() -> Iterator[None]:
+def signals_held_back() -> Iterator[None]:
     """Hold back signals to one of several processes, until training records them."""
     # The others would wait for one that ends before they are connected. Threads inherit
     # the mask, so that no signal comes to them.

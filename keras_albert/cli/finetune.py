@@ -1,8 +1,7 @@
 """`keras-albert finetune`: fine-tunes a model on a user's files."""
 
-import argparse
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
@@ -11,13 +10,8 @@ import keras
 from rich.console import Console
 
 from keras_albert.backbone import AlbertBackbone
-from keras_albert.commands import tasks
-from keras_albert.commands.datasets import Dataset, check_files
-from keras_albert.commands.evaluate import is_explained, worst_rows
-from keras_albert.commands.report import (
-    Report,
-    draw,
-    model_card,
+from keras_albert.cli.commands import Finetune
+from keras_albert.cli.console import (
     plain_console,
     print_results,
     resumable_run,
@@ -37,6 +31,10 @@ from keras_albert.tasks.classification.linear import SOLVED, why_not_by_itself
 from keras_albert.tasks.optimizers import default_learning_rate, default_optimizer
 from keras_albert.tasks.recipes import recipe
 from keras_albert.text import train_vocabulary
+from keras_albert.tools.datasets import Dataset, check_files
+from keras_albert.tools.evaluation import is_explained, worst_rows
+from keras_albert.tools.report import Report, draw, model_card
+from keras_albert.tools.tasks import TASKS
 from keras_albert.training.devices import OneDevice, devices_of_processes
 from keras_albert.training.model_card import ON_CARD
 from keras_albert.training.recorder import StopSignals, TrainingRecorder, resumable_fit
@@ -49,6 +47,7 @@ from keras_albert.training.run_folder import (
     digest,
 )
 from keras_albert.types import Batch
+from keras_albert.utils.arguments import ArgumentError
 from keras_albert.utils.environment import check_packages, versions
 
 # The model without a preset; trains in minutes on a CPU.
@@ -62,8 +61,6 @@ SMALL: dict[str, Any] = {
 }
 
 _MAX_LENGTH = 128
-
-
 _BATCH_SIZE = 32
 _EPOCHS = 3
 
@@ -91,16 +88,16 @@ _NOT_COMPARED = ("output", "train", "dev", *ON_CARD)
 _NUM_ERRORS = 5
 
 
-def run(arguments: argparse.Namespace) -> None:
-    """Run the command."""
-    if arguments.method in SOLVED:
+def run(options: Finetune) -> None:
+    """Run `keras-albert finetune`."""
+    if options.method in SOLVED:
         check_packages("A linear head", "scikit-learn", "sklearn")
     stop = StopSignals()
     # Before anything runs on the backend.
     with stop.while_connected(devices_of_processes) as devices:
         console = plain_console(quiet=not devices.is_chief)
-        with resumable_run(arguments.output, devices.is_chief) as folder:
-            _Finetuning(arguments, folder, console, devices, stop).run()
+        with resumable_run(options.output, devices.is_chief) as folder:
+            _Finetuning(options, folder, console, devices, stop).run()
 
 
 class _Finetuning:
@@ -108,38 +105,39 @@ class _Finetuning:
 
     def __init__(
         self,
-        arguments: argparse.Namespace,
+        options: Finetune,
         folder: RunFolder,
         console: Console,
         devices: OneDevice,
         stop: StopSignals,
     ) -> None:
-        self.arguments, self.folder, self.console = arguments, folder, console
+        self.options, self.folder, self.console = options, folder, console
         self.devices, self.stop = devices, stop
-        self.known = tasks.TASKS[arguments.task]
+        self.known = TASKS[options.task]
 
     def run(self) -> None:
         """Train, and write the results."""
-        arguments, folder, devices = self.arguments, self.folder, self.devices
+        options, folder, devices = self.options, self.folder, self.devices
         known, console = self.known, self.console
         if devices.processes is not None:
-            same = {"versions": versions(), "files or options": _given(arguments)}
-            same["preset"] = content_of(arguments.preset)
+            same = {"versions": versions(), "files or options": _given(options)}
+            same["preset"] = content_of(options.preset)
             devices.check_same(same, _SAME_FILES)
         if not folder.last.is_file():
             folder.check_unfinished()
-        if arguments.difference:
+        if options.difference and options.preset is not None:
             # Before hours of training, after which it could not be saved.
-            open_whole(arguments.preset)
-        train, dev = known.read_both(arguments)
+            open_whole(options.preset)
+        paths = [options.train, options.dev]
+        train, dev = known.read_all(paths, options.columns, options.limit)
         check_files(train, dev)
         for data in (train, dev):
             console.print(data.description, highlight=False)
-        keras.utils.set_random_seed(arguments.seed)
+        keras.utils.set_random_seed(options.seed)
         with devices.scope():
             task = devices.on_all(lambda: self.build_task(train))
             # Backends differ in the last bits of results.
-            identity = _given(arguments) | {
+            identity = _given(options) | {
                 "vocabulary": digest(task.preprocessor.tokenizer.proto),
                 "backbone": digest(config_without_name(task.backbone)),
                 "backend": keras.config.backend(),
@@ -156,7 +154,8 @@ class _Finetuning:
             if solves:
                 rows = [self.solve_task(task, train, dev)]
                 evaluation = known.evaluate_tuned(task, dev)
-                arguments.method = arguments.method or "linear"  # For the report.
+                # For the report.
+                self.options = replace(options, method=options.method or "linear")
             elif not is_finished:
                 recorder = self.train_task(task, train, dev, identity, checkpoint)
                 recorder.load_best(task)
@@ -184,44 +183,42 @@ class _Finetuning:
         """Build the task on a preset, or on a small model with random weights."""
         try:
             task = self._build_task(train)
-        except ValueError as error:
-            # The option has another name than the argument.
-            text = str(error).replace("max_sequence_length=", "--max-length ")
-            raise ValueError(
-                text.replace("max_sequence_length", "--max-length")
-            ) from error
-        if (rank := self.arguments.lora) is not None:
+        except ArgumentError as error:
+            if error.argument == "max_sequence_length":
+                error.argument = "max_length"  # The name of the option.
+            raise
+        if (rank := self.options.lora) is not None:
             task.backbone.enable_lora(rank, DENSE_LAYERS, train_vectors=True)
         return task
 
     def _build_task(self, train: Dataset) -> Any:
-        arguments, cls = self.arguments, self.known.cls
-        head = train.head | ({"exits": True} if arguments.exits else {})
-        dtype = arguments.precision
-        if arguments.recipe is not None:
-            how = recipe(arguments.recipe)
-            if arguments.max_length:
-                how = replace(how, max_sequence_length=arguments.max_length)
-            return how.build(cls, arguments.preset, dtype=dtype, **head)
-        if arguments.preset is not None:
-            directory = local_directory(arguments.preset)
-            source: Any = arguments.preset
+        options, cls = self.options, self.known.cls
+        head = train.head | ({"exits": True} if options.exits else {})
+        dtype = options.precision
+        if options.recipe is not None and options.preset is not None:
+            how = recipe(options.recipe)
+            if options.max_length:
+                how = replace(how, max_sequence_length=options.max_length)
+            return how.build(cls, options.preset, dtype=dtype, **head)
+        if options.preset is not None:
+            directory = local_directory(options.preset)
+            source: Any = options.preset
             if directory is not None:
                 source = open_checkpoint(directory)
             load = cls.preprocessor_cls.from_preset
-            length = arguments.max_length or min(
+            length = options.max_length or min(
                 _MAX_LENGTH, load(source).max_sequence_length
             )
             preprocessor = load(source, max_sequence_length=length)
             keeps_task = _has_task(source, cls, head)
             if keeps_task:
-                self.console.print(f"continuing with the head of {arguments.preset}")
+                self.console.print(f"continuing with the head of {options.preset}")
             if keeps_task or cls.shared_head_layers:
                 # The pretrained head was trained for the same task.
                 return cls.from_preset(source, preprocessor=preprocessor, dtype=dtype)
             backbone = AlbertBackbone.from_preset(source, dtype=dtype)
         else:
-            length = arguments.max_length or _MAX_LENGTH
+            length = options.max_length or _MAX_LENGTH
             proto = train_vocabulary(
                 train.texts(), vocabulary_size=8000, hard_vocab_limit=False
             )
@@ -237,9 +234,9 @@ class _Finetuning:
 
     def is_linear(self, task: Any, train: Dataset) -> bool:
         """Return whether to solve the head: as asked for, or by the rule of `fit`."""
-        if self.arguments.method is not None:
-            return self.arguments.method in SOLVED
-        settings = vars(self.arguments)
+        if self.options.method is not None:
+            return self.options.method in SOLVED
+        settings = asdict(self.options)
         is_open = not any(settings[name] for name in _OF_STEPS)
         if not (is_open and isinstance(task, AlbertClassifier)):
             return False
@@ -250,7 +247,7 @@ class _Finetuning:
 
     def solve_task(self, task: Any, train: Dataset, dev: Dataset) -> Row:
         """Solve the head, and return the only row of the curve."""
-        size, method = self.arguments.batch_size, self.arguments.method
+        size, method = self.options.batch_size, self.options.method
         # Without a method it chooses the head as well, and says why.
         history = task.fit(train.x, train.y, size, method=method)
         found = task.evaluate(dev.x, dev.y, size, verbose=0, return_dict=True)
@@ -266,30 +263,30 @@ class _Finetuning:
         checkpoint: TrainingCheckpoint | None,
     ) -> TrainingRecorder:
         """Train to the end, from the checkpoint if there is one."""
-        arguments, devices = self.arguments, self.devices
+        options, devices = self.options, self.devices
         # Each takes its rows of all batches.
         task.processes = devices.processes
         width = task.backbone.hidden_dim
-        how = None if arguments.recipe is None else recipe(arguments.recipe)
-        batch_size = arguments.batch_size or (how.batch_size if how else _BATCH_SIZE)
+        how = None if options.recipe is None else recipe(options.recipe)
+        batch_size = options.batch_size or (how.batch_size if how else _BATCH_SIZE)
         batches = make_batches(
             task, RawData(train.x, train.y), batch_size, "training", shuffle=True
         )
         held_out = as_dataset(
             task, make_batches(task, RawData(dev.x, dev.y), batch_size)
         )
-        epochs = arguments.epochs
+        epochs = options.epochs
         if epochs is None:
             epochs = how.epochs(len(batches.examples)) if how else _EPOCHS
         steps = epochs * len(batches)
         if how is not None:
-            rate = arguments.learning_rate or how.for_width(width).learning_rate
+            rate = options.learning_rate or how.for_width(width).learning_rate
             optimizer = replace(how, learning_rate=rate).optimizer(steps)
         else:
             scale = 1.0
-            if arguments.lora is not None:
-                scale = min(_MAX_LORA_FACTOR, _RATE_TIMES_RANK / arguments.lora)
-            rate = arguments.learning_rate or scale * default_learning_rate(
+            if options.lora is not None:
+                scale = min(_MAX_LORA_FACTOR, _RATE_TIMES_RANK / options.lora)
+            rate = options.learning_rate or scale * default_learning_rate(
                 width, task.backbone.pretrained
             )
             optimizer = default_optimizer(rate, steps)
@@ -306,12 +303,12 @@ class _Finetuning:
         with self.stop:
             recorder = TrainingRecorder(
                 *(self.folder, devices, self.stop, identity),
-                seed=arguments.seed,
+                seed=options.seed,
                 num_batches=steps,
                 batches_per_row=len(batches),
                 batches_per_checkpoint=len(batches),
                 seconds_per_checkpoint=_SECONDS_PER_CHECKPOINT,
-                monitor=self.known.finetuning.monitor,
+                monitor=self.known.monitor,
                 remedy=f"Start again with a lower --learning-rate than {rate:g}, in "
                 "another --output.",
             )
@@ -319,8 +316,8 @@ class _Finetuning:
             recorder.begin(checkpoint, task)
             if checkpoint is not None:
                 self.console.print(
-                    f"going on after {len(recorder.rows)} epochs, at step "
-                    f"{recorder.done:,} of {steps:,}"
+                    f"resuming after epoch {len(recorder.rows)} (step "
+                    f"{recorder.done:,} of {steps:,})"
                 )
             quiet = {} if devices.is_chief else {"verbose": 0}
             resumable_fit(task, recorder, read, validation_data=held_out, **quiet)
@@ -330,16 +327,15 @@ class _Finetuning:
         self, task: AlbertTask, report: Report, rows: list[Row], errors: list[str]
     ) -> list[Path]:
         """Write the results, in one process, and return the plots."""
-        arguments, folder = self.arguments, self.folder
-        settings = {name: x for name, x in vars(arguments).items() if name != "output"}
+        options, folder = self.options, self.folder
+        settings = {name: x for name, x in asdict(options).items() if name != "output"}
         contents = report.to_dict() | {"epochs": rows, "settings": settings}
         if errors:
             contents["errors"] = errors
         plots = draw(folder.path, report, rows)
-        base = arguments.preset if arguments.difference else None
+        base = options.preset if options.difference else None
         save = partial(task.save_to_preset, base=base)
-        row = self.known.row
-        card = model_card(arguments.task, row, report, settings, task, plots)
+        card = model_card(options.task, report, settings, task, plots)
         folder.finish(contents, rows, save, card, plots)
         folder.tidy_up()
         return plots
@@ -364,9 +360,9 @@ def _outputs(arguments: Mapping[str, Any]) -> tuple[Any, ...]:
     )
 
 
-def _given(arguments: argparse.Namespace) -> dict[str, Any]:
+def _given(options: Finetune) -> dict[str, Any]:
     """Return what determines the result of a run."""
-    given = vars(arguments).items()
-    options = {name: value for name, value in given if name not in _NOT_COMPARED}
-    files = {"training file": arguments.train, "dev file": arguments.dev}
-    return options | {name: digest(path) for name, path in files.items()}
+    given = asdict(options).items()
+    compared = {name: value for name, value in given if name not in _NOT_COMPARED}
+    files = {"training file": options.train, "dev file": options.dev}
+    return compared | {name: digest(path) for name, path in files.items()}

@@ -1,16 +1,13 @@
 """The command line, `keras-albert COMMAND ...`.
 
-It is a separate package because importing `keras_albert` takes seconds, and cannot be
-put off: Keras loads a file only if the classes in it are registered. Options and help
-are here, and import no backend; `keras_albert.commands` does the work, and is imported
-when a command runs.
+Options and help import no backend: a command's module is imported when it runs.
 """
 
 import os
 import sys
 
-from keras_albert_cli.loading import STOP_SIGNALS
-from keras_albert_cli.run_command import run_command
+from keras_albert.cli.loading import STOP_SIGNALS
+from keras_albert.cli.run_command import run_command
 
 
 def main() -> int:
