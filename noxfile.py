@@ -17,7 +17,8 @@ EXAMPLES = tuple(
 # runs on PyTorch alone, which is the quickest to start: many tests start programs.
 ON_PYTORCH = (
     "tests/benchmarks",
-    "tests/commands/test_[!s]*.py",  # all but several processes
+    "tests/cli/test_[!s]*.py",  # all but several processes
+    "tests/tools",
     "tests/compression/test_text_spans.py",
     "tests/checkpoints/*/test_bert.py",
     "tests/checkpoints/*/test_format.py",
@@ -28,7 +29,6 @@ ON_PYTORCH = (
     "tests/checkpoints/transformers/test_tokenizer_json.py",
     "tests/docs",
     "tests/examples",
-    "tests/keras_albert_cli",
     "tests/peers/test_transformers.py",
     "tests/presets",
     "tests/pretraining/prepare",
@@ -69,13 +69,13 @@ ON_PYTORCH = (
 # What each backend is asked, and below what it leaves to another run; docstrings, the
 # pages of the site and the README are outside of tests/.
 PARTS = {
-    "torch": ("README.md", "docs", "keras_albert", "keras_albert_cli", "tests"),
+    "torch": ("README.md", "docs", "keras_albert", "tests"),
     "tensorflow": ("tests",),
     "jax": ("tests",),
 }
 # TensorFlow beside PyTorch changes nothing in these.
 ALONE_WITHOUT_TENSORFLOW = (
-    "tests/commands/test_finetune.py",
+    "tests/cli/test_finetune.py",
     "tests/presets",
     "tests/tasks/test_every_task.py",
 )

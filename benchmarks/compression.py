@@ -26,8 +26,8 @@ COLUMNS = ("rank", "parameters", "MB", "ms of a text", "before", "after")
 
 def read_dev(path: Path) -> Any:
     """Read pairs of texts and their scores, whose columns are found by their names."""
-    from keras_albert.commands.datasets import on_one_scale
-    from keras_albert.commands.tasks import TASKS
+    from keras_albert.tools.datasets import on_one_scale
+    from keras_albert.tools.tasks import TASKS
 
     names = ("limit", "text_column", "text_pair_column", "label_column")
     nothing = argparse.Namespace(**dict.fromkeys(names))
@@ -36,7 +36,7 @@ def read_dev(path: Path) -> Any:
 
 def spearman(embedder: Any, dev: Any) -> float:
     """Return Spearman's correlation of the cosines of pairs with their scores."""
-    from keras_albert.commands.tasks import TASKS
+    from keras_albert.tools.tasks import TASKS
 
     return TASKS["similarity"].evaluate_tuned(embedder, dev).report.scores["Spearman"]
 
@@ -126,7 +126,7 @@ def main(words: Sequence[str] | None = None) -> None:
     import keras
 
     from keras_albert import AlbertTextEmbedder
-    from keras_albert.commands.compress import read_passages
+    from keras_albert.cli.compress import read_passages
 
     texts, dev = read_passages(arguments), read_dev(arguments.dev)
     print(f"{len(texts):,} texts; {dev.description}")

@@ -13,7 +13,7 @@ METRICS = ("accuracy", "Matthews", "Spearman", "Pearson")
 
 def read(path, classifier, limit=None):
     """Return the texts as a list of columns, and their targets as in the file."""
-    from keras_albert.commands.tasks import TASKS
+    from keras_albert.tools.tasks import TASKS
 
     kind = TASKS["regression" if classifier.is_regression else "classification"]
     names = ("text_column", "text_pair_column", "label_column")

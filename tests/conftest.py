@@ -106,8 +106,10 @@ def _tensorflow_optimizes_little(request):
 _STARTS_MANY = tuple(
     f"tests.{folder}."
     for folder in (
-        *("benchmarks", "commands", "conversion", "docs", "examples", "pretraining"),
-        *("serving", "tasks", "text.tokenizer.test_vocabulary_file"),
+        *("benchmarks", "checkpoints", "docs", "examples", "exports", "pretraining"),
+        *("cli.test_predict", "cli.test_prepare", "cli.test_serve"),
+        *("cli.test_several_processes", "tasks"),
+        "text.tokenizer.test_vocabulary_file",
     )
 )
 

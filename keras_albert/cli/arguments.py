@@ -203,28 +203,27 @@ def spelled_options(cls: type) -> dict[str, str]:
     return found
 
 
-def add_options(parser: Any, cls: type, is_partial: bool = False) -> None:
-    """Add the options of a dataclass to a parser or a group of it."""
-    # If it is partial, only what is given is in the result, and `--no-NAME` exists.
+def add_options(parser: Any, cls: type, title: str = "") -> None:
+    """Add the options of a dataclass to a parser, in groups by their sections."""
+    # With a title there is one group, and only what is given is in the result.
     declared, types = {each.name: each for each in fields(cls)}, option_types(cls)
     one_of: Any = None
-    for title, described in describe(cls).sections.items():
-        is_group = title != "Args"
-        group = parser.add_argument_group(title.lower()) if is_group else parser
-        for name, help_ in described.items():
-            if name not in declared:
-                continue
+    for section, described in describe(cls).sections.items():
+        known = {name: words for name, words in described.items() if name in declared}
+        group, heading = parser, section if section != "Args" else title
+        if known and heading:
+            group = parser.add_argument_group(heading.lower())
+        for name, words in known.items():
             metadata, owner = declared[name].metadata, group
             if place := metadata.get("settings_of"):
-                settings = parser.add_argument_group(help_)
-                add_options(settings, resolve_name(place), is_partial=True)
+                add_options(parser, resolve_name(place), title=words)
                 continue
             if metadata.get("one_of"):
                 one_of = one_of or group.add_mutually_exclusive_group(required=True)
                 owner = one_of
-            names, options = _arguments(declared[name], types[name], is_partial)
+            names, options = _arguments(declared[name], types[name], bool(title))
             if names:
-                owner.add_argument(*names, help=_help(help_, options), **options)
+                owner.add_argument(*names, help=_help(words, options), **options)
 
 
 def _arguments(

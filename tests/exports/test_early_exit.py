@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pytest
 
-from keras_albert.commands.predict import open_predictor
+from keras_albert.cli.predict import open_predictor
 from keras_albert.exports import verify
 from keras_albert.serve.requests import read_rest_request
 from tests.exports.early_exits import (

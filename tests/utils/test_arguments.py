@@ -134,7 +134,5 @@ def test_a_choice_names_the_nearest_value():
 def test_a_shape_names_the_axes_and_the_kind():
     check_shape(np.zeros((2, 3), int), "examples, tokens", "iu", "token_ids")
     for wrong in (np.zeros(3, int), np.zeros((2, 3))):
-        with pytest.raises(
-            ValueError, match=r"integers, of shape \(exam"
-        ):
+        with pytest.raises(ValueError, match=r"integers, of shape \(exam"):
             check_shape(wrong, "examples, tokens", "iu", "token_ids")

@@ -5,7 +5,7 @@ import json
 import pytest
 from huggingface_hub import ModelCard
 
-from keras_albert.commands.tasks import TASKS
+from keras_albert.tools.tasks import TASKS
 
 WORDS = [["Ada", "lives", "in", "Oslo"], ["Oslo", "knows", "Ada"]] * 4
 TAGS = [["B-person", "O", "O", "B-place"], ["B-place", "O", "B-person"]] * 4

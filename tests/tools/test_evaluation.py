@@ -14,17 +14,16 @@ from keras_albert import (
     AlbertQuestionAnswerer,
     AlbertTokenClassifier,
 )
-from keras_albert.commands.datasets import Dataset
-from keras_albert.commands.evaluate import calibration, intervals, run_evaluate
-from keras_albert.commands.metrics import (
+from keras_albert.cli.run_command import build_parser, run_command
+from keras_albert.tasks import squad_scores
+from keras_albert.tools.datasets import Dataset
+from keras_albert.tools.evaluation import calibration, intervals, run_evaluate
+from keras_albert.tools.metrics import (
     evaluate_answers,
     evaluate_choices,
     evaluate_classes,
     evaluate_entities,
 )
-from keras_albert.tasks import squad_scores
-from keras_albert_cli.options import build_parser
-from keras_albert_cli.run_command import run_command
 from tests.tasks.small_models import toy_questions
 
 TEXTS = ["a wonderful film", "an awful film", "great acting", "boring and slow"] * 3

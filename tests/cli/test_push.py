@@ -7,7 +7,7 @@ import pytest
 from huggingface_hub import ModelCard, constants
 
 from keras_albert import AlbertClassifier, AlbertTextEmbedder
-from keras_albert_cli.run_command import run_command
+from keras_albert.cli.run_command import run_command
 from tests.exports.served_models import make_task
 from tests.presets.hub import hub_of, use_hub
 

@@ -12,7 +12,7 @@ from keras_albert import AlbertBackbone, AlbertTokenizer
 from keras_albert.preprocessors import AlbertClassifierPreprocessor
 from keras_albert.text import train_vocabulary
 from keras_albert.training.run_folder import RunFolder, TrainingCheckpoint
-from tests.commands.finetune_runs import STEPS, flags, weights_of, write_files
+from tests.cli.finetune_runs import STEPS, flags, weights_of, write_files
 from tests.several_processes import BACKEND, finish, start, start_with_torchrun
 
 
@@ -103,7 +103,7 @@ def as_json(commands):
 
 def run(each):
     given = [[as_json(commands)] for commands in each]
-    return start("tests.commands.run_commands", given)
+    return start("tests.cli.run_commands", given)
 
 
 def run_again(each):
@@ -111,7 +111,7 @@ def run_again(each):
     if BACKEND != "torch":
         return run(each)
     given = [as_json(commands) for commands in each]
-    return start_with_torchrun("tests.commands.run_commands", given)
+    return start_with_torchrun("tests.cli.run_commands", given)
 
 
 def test_two_processes_stop_and_go_on_to_where_one_ends(files):

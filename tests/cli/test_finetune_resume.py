@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from keras_albert import AlbertBackbone, AlbertClassifier, AlbertTokenizer
-from keras_albert.commands import finetune
+from keras_albert.cli import finetune
 from keras_albert.preprocessors import AlbertClassifierPreprocessor
 from keras_albert.text import train_vocabulary
 from keras_albert.training.recorder import TrainingRecorder
 from keras_albert.training.run_folder import RunFolder, TrainingCheckpoint
-from tests.commands.finetune_runs import (
+from tests.cli.finetune_runs import (
     EPOCHS,
     STEPS,
     assert_same_outcome,

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from keras_albert.commands.datasets import check_files
-from keras_albert.commands.files import FileRows, describe, read_table
-from keras_albert.commands.tasks import TASKS
+from keras_albert.tools.data_files import FileRows, describe, read_table
+from keras_albert.tools.datasets import check_files
+from keras_albert.tools.tasks import TASKS
 
 _NO_OPTIONS = {"limit": None, "text_column": None, "text_pair_column": None}
 

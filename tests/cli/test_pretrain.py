@@ -1,6 +1,6 @@
 import pytest
 
-from keras_albert_cli.run_command import run_command as main
+from keras_albert.cli.run_command import run_command as main
 from tests.pretraining.prepared_texts import write_prepared
 
 

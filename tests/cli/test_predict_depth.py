@@ -5,7 +5,7 @@ import json
 import pytest
 
 from keras_albert import AlbertBackbone, AlbertClassifier
-from keras_albert_cli.run_command import run_command
+from keras_albert.cli.run_command import run_command
 from tests.exports.served_models import make_task
 
 TEXTS = ["the river runs", "in 2011, the captain said", "not today", "wind comes in"]

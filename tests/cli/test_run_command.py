@@ -5,12 +5,13 @@ from importlib import import_module
 
 import pytest
 
-from keras_albert.commands import convert, predict
-from keras_albert_cli.options import COMMANDS as ALL
-from keras_albert_cli.run_command import run_command
+from keras_albert.cli import convert, predict
+from keras_albert.cli.commands import COMMANDS as ALL
+from keras_albert.cli.run_command import run_command
+from keras_albert.utils.arguments import argument_error
 
 # The package has a function of the same name.
-module = import_module("keras_albert_cli.run_command")
+module = import_module("keras_albert.cli.run_command")
 
 COMMANDS = {
     "convert": ["a", "c", "--to", "google"],
@@ -83,16 +84,16 @@ def test_a_handle_to_push_to_names_a_user_and_a_model(handle, capsys):
 
 FINETUNE = "finetune masked-lm --train b --dev b --output done"
 REFUSED = {
-    "exits a no.tsv": "`dev`: there is no file no.tsv. Correct the name.",
-    "finetune regression --train b --dev no --output c": "`--dev`: there is no file no",
-    "predict no.onnx b": "`model`: there is no file no.onnx",
-    "predict a no": "`file`: there is no file no",
-    "predict a a": "`file`: there is no file a",
-    "push b hf://me/model": "`directory`: there is no directory b",
-    "pretrain --config no": "`--config`: there is no file no",
-    "verify b": "`directory`: there is no directory b",
-    "exits a b --output gs://b/c": "`--output`: gs://b/c is not a path on",
-    "predict a b --output gs://b/c": "`--output`: gs://b/c is not a path on",
+    "exits a no.tsv": "dev: there is no file no.tsv. Correct it.",
+    "finetune regression --train b --dev no --output c": "--dev: there is no file no",
+    "predict no.onnx b": "model: there is no file no.onnx",
+    "predict a no": "file: there is no file no",
+    "predict a a": "file: there is no file a",
+    "push b hf://me/model": "directory: there is no directory b",
+    "pretrain --config no": "--config: there is no file no",
+    "verify b": "directory: there is no directory b",
+    "exits a b --output gs://b/c": "--output: gs://b/c is not a path on",
+    "predict a b --output gs://b/c": "--output: gs://b/c is not a path on",
     "predict a b --output b": "b already exists",
     "predict a b --output a": "a already exists",
     "convert a a --to google": "a already exists",
@@ -112,14 +113,14 @@ REFUSED = {
 @pytest.mark.parametrize("line", REFUSED)
 def test_what_cannot_be_is_said_before_the_imports(line, tmp_path, monkeypatch, capsys):
     (tmp_path / "done" / "preset").mkdir(parents=True)
-    monkeypatch.setattr(module, "import_module", None)
+    monkeypatch.setattr(module, "resolve_name", None)
     assert run_command(line.split()) == 1
     expected = f"keras-albert {line.split()[0]}: {REFUSED[line]}"
     assert capsys.readouterr().err.startswith(expected)
 
 
 def test_export_has_an_option_for_an_output_that_exists(monkeypatch, capsys):
-    monkeypatch.setattr(module, "import_module", None)
+    monkeypatch.setattr(module, "resolve_name", None)
     for line in ("export a b", "predict a b --output b"):
         assert run_command(line.split()) == 1
         shown = capsys.readouterr().err
@@ -131,11 +132,11 @@ def test_export_has_an_option_for_an_output_that_exists(monkeypatch, capsys):
     "line", ["export a a", "export a b --overwrite", "predict a b"]
 )
 def test_an_output_that_may_exist_is_no_error(line, monkeypatch):
-    imported = []
-    monkeypatch.setattr(module, "import_module", imported.append)
-    # Of what is not imported, nothing runs.
+    places = []
+    monkeypatch.setattr(module, "resolve_name", places.append)
+    # No function was found that could run.
     assert run_command(line.split()) == 1
-    assert imported == [f"keras_albert.commands.{ALL[line.split()[0]].module}"]
+    assert places == [f"keras_albert.cli.{ALL[line.split()[0]].place}"]
 
 
 @pytest.mark.parametrize(
@@ -148,7 +149,7 @@ def test_an_output_that_may_exist_is_no_error(line, monkeypatch):
 )
 def test_a_backend_that_cannot_be_is_named(backend, words, monkeypatch, capsys):
     monkeypatch.setenv("KERAS_BACKEND", backend)
-    monkeypatch.setattr(module, "import_module", None)
+    monkeypatch.setattr(module, "resolve_name", None)
     monkeypatch.setattr(module, "find_spec", lambda name: None if name == "jax" else 1)
     assert run_command(["verify", "a"]) == 1
     assert words in capsys.readouterr().err
@@ -156,22 +157,24 @@ def test_a_backend_that_cannot_be_is_named(backend, words, monkeypatch, capsys):
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_shows_a_traceback_when_asked(command, monkeypatch, capsys):
-    module = import_module(f"keras_albert.commands.{ALL[command].module}")
+    name, _, function = ALL[command].place.partition(":")
+    command_module = import_module(f"keras_albert.cli.{name}")
 
-    def fail(arguments):
-        assert not {"command", "debug", "verbose"} & set(vars(arguments))
-        raise TypeError("`task` must be a name. Received: preset=5")
+    def fail(options):
+        assert isinstance(options, ALL[command].options)
+        raise argument_error("task", "`task` must be a name.")
 
-    monkeypatch.setattr(module, ALL[command].function, fail)
+    monkeypatch.setattr(command_module, function, fail)
     assert run_command([command, *COMMANDS[command], "--debug"]) == 1
     shown = capsys.readouterr().err
     assert "Traceback" in shown
-    assert shown.splitlines()[-1].startswith(f"keras-albert {command}: `")
+    assert shown.splitlines()[-1].startswith(f"keras-albert {command}: ")
     assert run_command([command, *COMMANDS[command]]) == 1
     shown = capsys.readouterr().err
     assert len(shown.splitlines()) == 1
     has_task = command in ("convert", "export", "predict")
-    assert ("`--task` must be a name" in shown) == has_task
+    assert (": --task: `task` must be a name." in shown) == has_task
+    assert (": task: " in shown) == (command == "finetune")
 
 
 @pytest.mark.usefixtures("_hears_ctrl_c")
@@ -179,7 +182,7 @@ def test_every_command_shows_a_traceback_when_asked(command, monkeypatch, capsys
     ("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)]
 )
 def test_a_signal_is_a_line_and_a_status(number, status, monkeypatch, capsys):
-    monkeypatch.setattr(convert, "run_verify", lambda _: signal.raise_signal(number))
+    monkeypatch.setattr(convert, "verify", lambda _: signal.raise_signal(number))
     assert run_command(["verify", "a"]) == status
     assert capsys.readouterr().err == "keras-albert verify: stopped\n"
 

@@ -1,4 +1,4 @@
-"""Runs commands one after the other: `python -m tests.commands.run_commands JSON`."""
+"""Runs commands one after the other: `python -m tests.cli.run_commands JSON`."""
 
 import json
 import os
@@ -6,12 +6,12 @@ import sys
 
 import keras
 
-from keras_albert_cli.run_command import run_command
+from keras_albert.cli.run_command import run_command
 
 
 def main():
     """Run commands, each as long as those before it end with the status expected."""
-    from keras_albert.commands import finetune, predict
+    from keras_albert.cli import finetune, predict
     from keras_albert.training.recorder import TrainingRecorder
     from keras_albert.training.run_folder import TrainingCheckpoint
 

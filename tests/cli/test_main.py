@@ -13,19 +13,20 @@ import signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)
 """
 _START = f"""{_HEARS_CTRL_C}
-from keras_albert_cli import main
-sys.exit(main())
+from keras_albert import cli
+cli.__path__.insert(0, ".")
+sys.exit(cli.main())
 """
 _LOADS = "import time\nprint('loading', flush=True)\ntime.sleep(600)\n"
 _RUNS = """
 import signal, sys
-def run_verify(arguments):
-    print(signal.getsignal(signal.SIGINT) is signal.default_int_handler, arguments)
+def verify(options):
+    print(signal.getsignal(signal.SIGINT) is signal.default_int_handler, options)
     return 5
 """
 _STOPS = """
 import threading, time
-def run_verify(arguments):
+def verify(options):
     threading.Thread(target=time.sleep, args=(600,)).start()
     print("stopped here")
     return 143
@@ -35,7 +36,7 @@ def run_verify(arguments):
 _IS_SIGNALLED = """
 import os, signal, time
 os.kill(os.getpid(), signal.SIGTERM)
-def run_pretrain(arguments):
+def run(options):
     # As `StopSignals` does.
     signal.signal(signal.SIGTERM, lambda *_: print("recorded"))
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
@@ -55,14 +56,11 @@ except ImportError:
 
 @pytest.fixture
 def start(tmp_path):
-    """Start the program with another package in the place of this one."""
-    commands = tmp_path / "keras_albert" / "commands"
-    commands.mkdir(parents=True)
-    (tmp_path / "keras_albert" / "__init__.py").touch()
+    """Start the program with another module in the place of a command."""
     (tmp_path / "a").mkdir()
 
     def run(command, module="convert", arguments=("verify", "a"), **variables):
-        (commands / f"{module}.py").write_text(command)
+        (tmp_path / f"{module}.py").write_text(command)
         return subprocess.Popen(
             [sys.executable, "-c", _START, *arguments],
             # Where Python looks first.
@@ -104,7 +102,7 @@ def test_one_of_several_processes_is_not_stopped_alone(start, tmp_path):
 def test_what_runs_has_the_signals_as_they_were(start):
     with start(_RUNS) as process:
         shown = process.stdout.read()
-        assert shown == "True Namespace(directory=PosixPath('a'), python=None)\n"
+        assert shown == "True Verify(directory=PosixPath('a'), python=None)\n"
     assert process.returncode == 5
 
 

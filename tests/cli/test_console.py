@@ -2,7 +2,7 @@
 
 from rich.table import Table
 
-from keras_albert.commands.report import plain_console
+from keras_albert.cli.console import plain_console
 
 
 def test_names_are_not_markup(capsys):

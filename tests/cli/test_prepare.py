@@ -2,9 +2,9 @@ import json
 
 import pytest
 
+from keras_albert.cli.run_command import run_command as main
 from keras_albert.pretraining import PretrainingData
 from keras_albert.pretraining.prepare.parts import PartPreparation
-from keras_albert_cli.run_command import run_command as main
 from tests.pretraining.texts import make_documents, plain
 
 pytest.importorskip("apache_beam")

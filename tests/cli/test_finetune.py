@@ -7,7 +7,7 @@ from huggingface_hub import ModelCard
 
 from keras_albert import AlbertClassifier
 from keras_albert.training.run_folder import RunFolder
-from tests.commands.finetune_runs import training_file
+from tests.cli.finetune_runs import training_file
 
 ROWS = [("a fine film", "good"), ("a dull mess", "bad"), ("fine acting", "good")] * 8
 

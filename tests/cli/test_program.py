@@ -10,10 +10,11 @@ from contextlib import suppress
 
 import pytest
 
-from keras_albert_cli import run_program as module
-from keras_albert_cli.run_program import describe_error, name_options, run_program
+from keras_albert.cli import program as module
+from keras_albert.cli.program import describe_error, run_program
+from keras_albert.utils.arguments import argument_error
 
-_MAIN = "import sys; from keras_albert_cli import main; sys.exit(main())"
+_MAIN = "import sys; from keras_albert.cli import main; sys.exit(main())"
 
 
 signals = pytest.mark.parametrize(
@@ -57,7 +58,7 @@ def test_an_error_is_one_line(error, line, capsys):
 
 
 def test_a_very_long_message_is_cut():
-    assert len(describe_error(ValueError("word " * 10**6))) < 2000
+    assert len(describe_error(ValueError("word " * 10**6), {})) < 2000
 
 
 def test_debug_shows_where(capsys):
@@ -67,25 +68,10 @@ def test_debug_shows_where(capsys):
     assert shown.endswith("please report it\n")
 
 
-@pytest.mark.parametrize(
-    ("text", "named"),
-    [
-        ("pass overwrite=True.", "pass --overwrite."),
-        ("pass `overwrite=True`.", "pass `--overwrite`."),
-        ("leave out `top_k`", "leave out `--top-k`"),
-        ("Received: top_k=-5", "Received: --top-k -5"),
-        ("Received: top_k=0.5.", "Received: --top-k 0.5."),
-        ('pass inputs="text".', "pass --inputs text."),
-        ("inputs='a b', x", "--inputs a b, x"),
-        ("pass remat=False", "pass --no-remat"),
-        ("overwrite=False", "overwrite=False"),
-        ("pass `load_weights=False`", "pass `load_weights=False`"),
-        ("a --top-k=3 and top_kx=3", "a --top-k=3 and top_kx=3"),
-    ],
-)
-def test_arguments_are_named_as_options(text, named):
-    options = {"--overwrite", "--top-k", "--inputs", "--remat", "--no-remat"}
-    assert name_options(text, options) == named
+def test_an_error_names_the_option():
+    error = argument_error("top_k", "`top_k` must be at least 1. Received: top_k=0")
+    assert describe_error(error, {"top_k": "--top-k"}) == f"--top-k: {error}"
+    assert describe_error(error, {"other": "--other"}) == str(error)
 
 
 @pytest.mark.usefixtures("_hears_ctrl_c")

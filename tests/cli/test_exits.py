@@ -6,9 +6,9 @@ import json
 import pytest
 
 from keras_albert import AlbertClassifier
-from keras_albert.commands import finetune as command
-from keras_albert_cli.run_command import run_command
-from tests.commands.finetune_runs import training_file
+from keras_albert.cli import finetune as command
+from keras_albert.cli.run_command import run_command
+from tests.cli.finetune_runs import training_file
 
 ROWS = [("a fine film", "good"), ("a dull mess", "bad"), ("fine acting", "good")] * 4
 

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from keras_albert_cli.loading import hidden_messages, loading, set_verbose
+from keras_albert.cli.loading import hidden_messages, loading, set_verbose
 
 _WRITES = "import sys; print('of a child', file=sys.stderr); print('shown')"
 

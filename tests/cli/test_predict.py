@@ -15,10 +15,10 @@ import keras
 import numpy as np
 import pytest
 
-from keras_albert.commands import predict
-from keras_albert.commands.files import FileRows
+from keras_albert.cli import predict
+from keras_albert.cli.run_command import run_command
 from keras_albert.tasks.table import TASKS
-from keras_albert_cli.run_command import run_command
+from keras_albert.tools.data_files import FileRows
 from tests.exports.served_models import TAGS, make_task
 
 TEXTS = [
@@ -405,7 +405,7 @@ def test_a_model_that_cannot_be_asked_is_an_error(
 _PREDICTS = """
 import sys, time
 from pathlib import Path
-from keras_albert.commands import predict
+from keras_albert.cli import predict
 predict._PROGRAM = Path(sys.argv[1])
 process = predict.OnnxProcess(Path("model.onnx"))
 try:

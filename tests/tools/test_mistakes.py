@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from keras_albert import AlbertTextEmbedder
-from keras_albert.commands.check import doubtful_labels
-from keras_albert.commands.datasets import Dataset
-from keras_albert_cli.run_command import run_command
+from keras_albert.cli.run_command import run_command
+from keras_albert.tools.datasets import Dataset
+from keras_albert.tools.mistakes import doubtful_labels
 
 MESSAGES = Path(__file__).parents[2] / "examples" / "data" / "support_messages.tsv"
 ROWS = [

@@ -2,7 +2,7 @@
 
 import pytest
 
-from keras_albert.commands.answer_file import AnswerFile
+from keras_albert.tools.answer_file import AnswerFile
 
 
 def test_another_file_under_the_same_name_is_another_run(tmp_path):

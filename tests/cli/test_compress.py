@@ -11,7 +11,7 @@ from keras_albert import (
     AlbertTextEmbedderPreprocessor,
     AlbertTokenizer,
 )
-from keras_albert_cli.run_command import run_command
+from keras_albert.cli.run_command import run_command
 from tests.compression.test_distill import LENGTHS, TEXTS, backbone
 
 SHORT = ["--batch-tokens", 64, "--max-length", 16]
