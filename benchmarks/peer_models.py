@@ -99,12 +99,12 @@ def compile_alike(model: Any, steps: int | None = None, **kwargs: Any) -> None:
     """
     import keras
 
-    from keras_albert.tasks.base.task import AlbertTask
     from keras_albert.tasks.optimizers import (
         NOT_DECAYED,
         default_learning_rate,
         default_optimizer,
     )
+    from keras_albert.tasks.task import AlbertTask
 
     rate = RATE if steps is None else default_learning_rate(_width(model), False)
     if getattr(model, "num_classes", None) == 1:

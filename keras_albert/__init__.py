@@ -32,7 +32,7 @@ if TYPE_CHECKING:
         AlbertTextEmbedder,
         AlbertTokenClassifier,
     )
-    from keras_albert.tasks.base.cloning import merge_adapters
+    from keras_albert.tasks.cloning import merge_adapters
 
 __version__ = "0.1.0"
 

@@ -9,7 +9,6 @@ from typing import Any, Self
 
 import keras
 import keras_hub
-import numpy as np
 
 from keras_albert.layers.attention import PackedRows, packed_rows, packing_inputs
 from keras_albert.layers.base_layer import (
@@ -27,7 +26,7 @@ from keras_albert.presets.checkpoint_exports import CheckpointExports
 from keras_albert.presets.handles import BUILTIN_PRESETS
 from keras_albert.presets.preset_mixin import PresetMixin
 from keras_albert.presets.stored_weights import check_stored_weights
-from keras_albert.types import Activation, DType, FloatArray, ModelInputs, Tensor
+from keras_albert.types import Activation, DType, ModelInputs, Tensor
 from keras_albert.utils import keras_internals
 from keras_albert.utils.arguments import check_kwargs, check_positive
 
@@ -95,7 +94,7 @@ def architecture(size: str, version: int = 2) -> dict[str, Any]:
     }
 
 
-POOLER_INPUTS = ("cls", "mean", "normalized_mean")
+POOLER_INPUTS = ("cls", "mean")
 
 # The names of vectors, which can be trained with LoRA, and are not decayed.
 VECTORS = ("bias", "gamma", "beta")
@@ -135,9 +134,9 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
         use_embedding_projection: bool or `None`. The `use_projection` of
             `FactorizedEmbedding`. Defaults to `None`.
         pooler_input: string. What the pooler maps to `pooled_output`: `"cls"`, the
-            vector of `[CLS]`, as in published checkpoints; `"mean"`, of all tokens,
-            which is better after pretraining on masked tokens alone; or
-            `"normalized_mean"`, the mean divided by its length. Defaults to `"cls"`.
+            vector of `[CLS]`, as in published checkpoints; or `"mean"`, of all
+            tokens, which is better after pretraining on masked tokens alone. Defaults
+            to `"cls"`.
         pooler_activation: string. The pooler's: `"tanh"` in ALBERT and BERT, `"gelu"`
             in ELECTRA's classifiers, `"relu"` in DistilBERT's. Defaults to `"tanh"`.
         remat: bool. Whether to recompute each layer in the backward pass: less memory,
@@ -510,23 +509,6 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
         """The vector that the pooler maps to `pooled_output`."""
         return str(self.pooler_reads.mode)
 
-    def standardize_mean(self, mean: FloatArray, deviation: float) -> None:
-        """Let `pooled_output` be the normalized mean of the tokens, standardized.
-
-        Functions that were compiled before, of all tasks on this backbone, are not
-        valid any more. A quantized pooler, or one with LoRA, raises `ValueError`.
-        """
-        if self.pooler.quantization_mode or self.pooler.lora_enabled:
-            raise ValueError(
-                "The pooler is quantized or has LoRA, and cannot be replaced. Load the "
-                "preset again."
-            )
-        self.pooler_reads.mode = "normalized_mean"
-        self.pooler_activation = "linear"
-        self.pooler.activation = get_activation("linear")
-        self.pooler.kernel.assign(np.eye(self.hidden_dim) / deviation)
-        self.pooler.bias.assign(-mean / deviation)
-
     @property
     def token_embedding(self) -> keras.layers.Layer:
         """The token embeddings, a `keras.layers.ReversibleEmbedding`."""
@@ -620,13 +602,16 @@ def backbone_inputs(backbone: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def run_encoder(
-    backbone: Any, inputs: Mapping[str, Any], training: bool | None = None
+    backbone: Any,
+    inputs: Mapping[str, Any],
+    training: bool | None = None,
+    num_layers: int | None = None,
 ) -> Tensor:
     """Return `sequence_output`; what a compiler leaves out, PyTorch does not run."""
     is_own = type(backbone).call is AlbertBackbone.call
     if is_own and is_bare(inputs) and has_plain_weights(backbone):
-        return backbone._encode(inputs, training, backbone.num_layers)[0]
-    outputs = call_layer(backbone, inputs, training=training)
+        return backbone._encode(inputs, training, num_layers or backbone.num_layers)[0]
+    outputs = call_layer(backbone, inputs, training=training, num_layers=num_layers)
     return outputs["sequence_output"]
 
 

@@ -34,8 +34,8 @@ class AlbertClassifierEstimator(ClassifierMixin, BaseEstimator):
     Args:
         preset: string or path. See `AlbertClassifier.from_preset`. Defaults to
             `"albert_small_en_uncased"`.
-        method: string. `"linear"`, `"contrastive"` or `"finetune"`; see
-            `AlbertClassifier.fit`. Defaults to `None`, by the number of labels.
+        method: string. `"finetune"`, `"linear"` or `"contrastive"`; see
+            `AlbertClassifier.fit`. Defaults to `"finetune"`.
         C: float. The inverse strength of the regularization of a linear head. Defaults
             to `None`, chosen by folds. Not read for `"finetune"`.
         learning_rate: float. The highest rate of fine-tuning. Defaults to `None`,
@@ -62,7 +62,7 @@ class AlbertClassifierEstimator(ClassifierMixin, BaseEstimator):
         self,
         preset: str | os.PathLike[str] = "albert_small_en_uncased",
         *,
-        method: Literal["linear", "contrastive", "finetune"] | None = None,
+        method: Literal["finetune", "linear", "contrastive"] = "finetune",
         C: float | None = None,  # noqa: N803  (scikit-learn's name)
         learning_rate: float | None = None,
         epochs: int | None = None,

@@ -24,8 +24,8 @@ from keras_albert.presets.checkpoint import (
     open_checkpoint,
 )
 from keras_albert.presets.handles import local_directory
-from keras_albert.tasks.base.cloning import merge_adapters
-from keras_albert.tasks.base.presets import check_vocabulary_size
+from keras_albert.tasks.cloning import merge_adapters
+from keras_albert.tasks.presets import check_vocabulary_size
 from keras_albert.utils.arguments import MissingArgumentError
 from keras_albert.utils.atomic_files import atomic_directory
 from keras_albert.utils.remote import check_new_address, is_remote, output_path

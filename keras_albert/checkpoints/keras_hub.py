@@ -49,7 +49,7 @@ from keras_albert.presets.stored_weights import (
     stored_arrays,
     weights_path,
 )
-from keras_albert.tasks.base.cloning import merge_adapters
+from keras_albert.tasks.cloning import merge_adapters
 from keras_albert.text.tokenizer.word_piece import is_word_piece, parse_word_piece
 from keras_albert.utils.reading import reading
 

@@ -37,7 +37,7 @@ from keras_albert.checkpoints.weight_map import (
     check_head_epsilon,
 )
 from keras_albert.presets.checkpoint import CONFIG_FILE, CheckpointFormat, Files
-from keras_albert.tasks.base.cloning import merge_adapters
+from keras_albert.tasks.cloning import merge_adapters
 from keras_albert.text.tokenizer import word_piece
 from keras_albert.text.tokenizer.read_word_piece import (
     holds_word_piece,

@@ -26,10 +26,10 @@ from keras_albert.presets.base_preset import open_whole
 from keras_albert.presets.checkpoint import Checkpoint, open_checkpoint
 from keras_albert.presets.handles import local_directory
 from keras_albert.tasks import AlbertClassifier
-from keras_albert.tasks.base.task import AlbertTask
 from keras_albert.tasks.classification.linear import SOLVED, why_not_by_itself
 from keras_albert.tasks.optimizers import default_learning_rate, default_optimizer
 from keras_albert.tasks.recipes import recipe
+from keras_albert.tasks.task import AlbertTask
 from keras_albert.text import train_vocabulary
 from keras_albert.tools.datasets import Dataset, check_files
 from keras_albert.tools.evaluation import is_explained, worst_rows

@@ -28,7 +28,7 @@ from keras_albert.cli.loading import hidden_messages
 from keras_albert.data.preprocessed_inputs import ID_NAMES
 from keras_albert.devices.processes import Processes
 from keras_albert.exports.saved_model.export import served_version
-from keras_albert.tasks.base.task import AlbertTask
+from keras_albert.tasks.task import AlbertTask
 from keras_albert.tasks.classification.early_exit import read_exit_rule
 from keras_albert.text.batching import plan_batches
 from keras_albert.text.packing import pack_all

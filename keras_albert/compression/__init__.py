@@ -2,6 +2,6 @@
 
 from keras_albert.compression.compress import compress
 from keras_albert.compression.distill import distill
-from keras_albert.tasks.base.cloning import merge_adapters
+from keras_albert.tasks.cloning import merge_adapters
 
 __all__ = ["compress", "distill", "merge_adapters"]

@@ -11,7 +11,7 @@ from keras import ops
 from keras_albert.backbone import AlbertBackbone
 from keras_albert.layers.factorized_embedding import FactorizedEmbedding
 from keras_albert.preprocessors.albert_tokenizer import AlbertTokenizer
-from keras_albert.tasks.base import cloning
+from keras_albert.tasks import cloning
 from keras_albert.text.tokenizer.vocabularies import Vocabulary
 from keras_albert.utils.arguments import check_at_least, check_positive
 

@@ -21,11 +21,11 @@ from keras_albert.data.model_input import make_batches, unpack_validation
 from keras_albert.data.tables import RawData
 from keras_albert.devices.processes import refuse_processes
 from keras_albert.layers.heads import masked_mean
-from keras_albert.tasks.base.losses_and_metrics import TokenAccuracy
-from keras_albert.tasks.base.predict_function import compile_function
-from keras_albert.tasks.base.task import AlbertTask
+from keras_albert.tasks.losses_and_metrics import TokenAccuracy
 from keras_albert.tasks.masked_lm import TokenCrossEntropy
 from keras_albert.tasks.optimizers import adamw, default_optimizer
+from keras_albert.tasks.predict import compile_function
+from keras_albert.tasks.task import AlbertTask
 from keras_albert.training.devices import OneDevice
 from keras_albert.training.recorder import (
     PrefetchedBatches,
@@ -244,8 +244,7 @@ def check_models(student: Any, teacher: Any) -> None:
     if isinstance(student, tasks.AlbertPretrainer) or getattr(student, "exits", False):
         raise ValueError(
             "Pretrainers and classifiers with exits cannot be distilled. Load the "
-            "pretrainer as `AlbertMaskedLM`, or call `without_exits()` of the "
-            "classifier."
+            "pretrainer as `AlbertMaskedLM`, or build the classifier without `exits`."
         )
     if student is teacher or student.backbone is teacher.backbone:
         raise ValueError(

@@ -12,7 +12,7 @@ from keras_albert.devices.processes import SAME_BATCHES
 from keras_albert.types import Batch
 
 if TYPE_CHECKING:
-    from keras_albert.tasks.base.task import AlbertTask
+    from keras_albert.tasks.task import AlbertTask
 
 # Inputs that no model reads: on JAX, whose steps see the rows of all processes, with a
 # column more than there are rows to remove; on the others with a second column if all

@@ -16,7 +16,7 @@ from keras_albert.types import Batch, Int64Array
 from keras_albert.utils.arguments import check_positive
 
 if TYPE_CHECKING:
-    from keras_albert.tasks.base.task import AlbertTask
+    from keras_albert.tasks.task import AlbertTask
 
 
 class LengthBatches(keras.utils.PyDataset):

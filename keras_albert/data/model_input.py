@@ -24,7 +24,7 @@ from keras_albert.types import Batch, Mode
 from keras_albert.utils.arguments import check_positive
 
 if TYPE_CHECKING:
-    from keras_albert.tasks.base.task import AlbertTask
+    from keras_albert.tasks.task import AlbertTask
 
 _BATCH_SIZE = 32
 _SINGLE = (
@@ -78,8 +78,6 @@ def make_batches(
     if has_part and mode != "prediction":
         batch_size = _own_batch_size(task, batch_size, len(examples))
     width = _width_of(task, x)
-    if mode == "prediction" and may_pack and not holds_ids(task, x):
-        width = task.batch_outputs.padded_length(examples)
     how = (examples, width, batch_size, shuffle)
     # Small predictions reuse the unpacked program.
     is_small = mode == "prediction" and len(examples) <= batch_size

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from keras_albert.types import Batch, Int64Array
 
 if TYPE_CHECKING:
-    from keras_albert.tasks.base.task import AlbertTask
+    from keras_albert.tasks.task import AlbertTask
 
 # The inputs of the model, in this order.
 ID_NAMES = ("token_ids", "segment_ids", "padding_mask")

@@ -9,7 +9,7 @@ from keras_albert.data.preprocessed_inputs import holds_ids
 from keras_albert.text.reading import plain_column
 
 if TYPE_CHECKING:
-    from keras_albert.tasks.base.task import AlbertTask
+    from keras_albert.tasks.task import AlbertTask
 
 
 class Columns(NamedTuple):

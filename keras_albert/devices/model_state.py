@@ -1,7 +1,7 @@
 """The state of a model in training: variables of metrics, weights after an error."""
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -85,21 +85,6 @@ def build_metrics_before_xla(model: Any, batch: Any) -> None:
 
         with tf.init_scope():
             build_metrics(model, batch)
-
-
-def call_with_values(
-    function: Callable[..., Any], variables: Sequence[Any], *arguments: Any
-) -> Any:
-    """Call a function of JAX with the values of variables."""
-    values: list[Any] = []
-    try:
-        values += [variable.value for variable in variables]
-        return function(values, *arguments)
-    except Exception as error:
-        taken = any(map(has_no_value, variables))
-        if taken or any(value.is_deleted() for value in values):
-            raise RuntimeError(IN_USE) from error
-        raise
 
 
 # The thread that trains or evaluates a model, by the model's identity.

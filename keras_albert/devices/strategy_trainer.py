@@ -10,7 +10,7 @@ import tensorflow as tf
 from keras_albert.data.batch_sharding import is_replicated, without_mark
 from keras_albert.devices.model_state import build_metrics, weigh_processes
 from keras_albert.devices.processes import num_workers
-from keras_albert.tasks.base.losses_and_metrics import (
+from keras_albert.tasks.losses_and_metrics import (
     divide_weights,
     losses_by_weight,
     summed,

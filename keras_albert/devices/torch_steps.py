@@ -4,7 +4,7 @@ from typing import Any
 
 import keras
 
-from keras_albert.tasks.base.losses_and_metrics import (
+from keras_albert.tasks.losses_and_metrics import (
     divide_weights,
     losses_by_weight,
     summed,

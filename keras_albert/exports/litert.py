@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from keras_albert.exports import tasks
-from keras_albert.tasks.base.task import AlbertTask
+from keras_albert.tasks.task import AlbertTask
 from keras_albert.utils import atomic_files
 from keras_albert.utils.arguments import check_positive
 from keras_albert.utils.child_process import run_in_tensorflow

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from keras_albert.exports.litert import write_model
 from keras_albert.exports.tasks import check_tokenizer
-from keras_albert.tasks.base.task import AlbertTask
+from keras_albert.tasks.task import AlbertTask
 from keras_albert.text.tokenizer.word_piece import (
     WordPieceRules,
     is_word_piece,

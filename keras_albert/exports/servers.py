@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Literal
 
 from keras_albert.exports.onnx.export import export_onnx
-from keras_albert.tasks.base.task import AlbertTask
+from keras_albert.tasks.task import AlbertTask
 from keras_albert.utils.atomic_files import atomic_directory
 
 _FILES = Path(__file__).with_name("server_files")

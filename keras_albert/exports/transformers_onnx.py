@@ -12,7 +12,7 @@ from keras_albert.exports import tasks
 from keras_albert.exports.onnx.export import check_onnx, write_onnx
 from keras_albert.presets.checkpoint import CONFIG_FILE
 from keras_albert.presets.checkpoint_exports import refuse_mixing
-from keras_albert.tasks.base.task import AlbertTask
+from keras_albert.tasks.task import AlbertTask
 from keras_albert.text.tokenizer.word_piece import ROLES
 from keras_albert.utils.atomic_files import atomic_directory
 from keras_albert.utils.reading import write_json

@@ -12,7 +12,7 @@ from keras_albert.exports.transformers_onnx import (
     check_task,
     write_folder,
 )
-from keras_albert.tasks.base.task import AlbertTask
+from keras_albert.tasks.task import AlbertTask
 from keras_albert.text.tokenizer.text_rules import UNSPACED
 from keras_albert.utils.atomic_files import atomic_directory
 from keras_albert.utils.reading import write_json

@@ -14,8 +14,8 @@ import tensorflow as tf
 
 from keras_albert.exports.mediapipe import add_metadata
 from keras_albert.exports.tasks import row_of
-from keras_albert.tasks.base.presets import load_saved_task
-from keras_albert.tasks.base.task import AlbertTask
+from keras_albert.tasks.presets import load_saved_task
+from keras_albert.tasks.task import AlbertTask
 
 Tensors = dict[str, Any]
 

@@ -27,6 +27,7 @@ def gather_tokens(x: Tensor, positions: Tensor) -> Tensor:
 
 
 POOLING_MODES = ("mean", "cls", "max")
+HEAD_POOLING_MODES = ("pooler", "normalized_mean")
 
 
 def masked_mean(sequence: Tensor, padding_mask: Tensor) -> Tensor:
@@ -105,7 +106,7 @@ class MaskedPooling(AlbertLayer):
 
 @keras.saving.register_keras_serializable(package="keras_albert")
 class PoolerInput(AlbertLayer):
-    """The vector that a pooler reads; `mode` may be set later."""
+    """The vector that a pooler reads."""
 
     def __init__(self, mode: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -113,17 +114,33 @@ class PoolerInput(AlbertLayer):
 
     def call(self, sequence: Tensor, first: Tensor, padding_mask: Tensor) -> Tensor:
         """Return the vector that `mode` names."""
-        if self.mode == "cls":
-            return first
-        mean = masked_mean(sequence, padding_mask)
-        if self.mode == "mean":
-            return mean
-        # Squares may be too large for float16.
-        return ops.cast(ops.normalize(ops.cast(mean, "float32")), mean.dtype)
+        return first if self.mode == "cls" else masked_mean(sequence, padding_mask)
 
     def compute_output_spec(self, sequence: Tensor, first: Tensor, mask: Any) -> Any:
         """Return the spec of the vector."""
         return keras.KerasTensor(first.shape, first.dtype)
+
+
+@keras.saving.register_keras_serializable(package="keras_albert")
+class HeadPooling(AlbertLayer):
+    """The vector that a classifier's head reads; `mode` may be set later."""
+
+    def __init__(self, mode: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        arguments.check_choice(HEAD_POOLING_MODES, pooling_mode=mode)
+        self.mode = mode
+
+    def call(self, sequence: Tensor, pooled: Tensor, padding_mask: Tensor) -> Tensor:
+        """Return the pooler's output, or the mean of the tokens, of length 1."""
+        if self.mode == "pooler":
+            return pooled
+        mean = masked_mean(sequence, padding_mask)
+        # Squares may be too large for float16.
+        return ops.cast(ops.normalize(ops.cast(mean, "float32")), mean.dtype)
+
+    def compute_output_spec(self, sequence: Tensor, pooled: Tensor, mask: Any) -> Any:
+        """Return the spec of the vector."""
+        return keras.KerasTensor(pooled.shape, pooled.dtype)
 
 
 @keras.saving.register_keras_serializable(package="keras_albert")
@@ -515,6 +532,12 @@ class ExitHeads(AlbertLayer):
 
     def call(self, inputs: Tensor, exit: Any = None) -> Tensor:  # noqa: A002
         """Run the head `exit`, or the first heads on `(batch, layers, width)`."""
+        if isinstance(exit, int) and exit >= self.num_exits:
+            # Backends would run another head.
+            raise ValueError(
+                f"The model has heads after {self.num_exits} layers. Received: "
+                f"num_layers={exit + 1}. Run fewer, or train a deeper model."
+            )
         if exit is None:
             layers = inputs.shape[1]
             kernel, bias = self.kernel[:layers], self.bias[:layers]

@@ -190,7 +190,7 @@ class Preset(Checkpoint):
             raise ValueError(
                 f"The model in {self} has adapters for {stored} layers and must be "
                 f"loaded with all of them. Received: num_layers={given!r}. Run fewer "
-                "with `num_layers` of a call, or with `with_num_layers` of a task."
+                "with `num_layers` of a call."
             )
         warn_of_depth(given, stored)
         if kwargs.get("dtype") is None:

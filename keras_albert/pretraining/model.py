@@ -14,8 +14,7 @@ from keras_albert.preprocessors.masked_lm import (
     AlbertPretrainerPreprocessor,
 )
 from keras_albert.pretraining.config import PretrainingConfig
-from keras_albert.tasks.base.losses_and_metrics import TokenAccuracy
-from keras_albert.tasks.base.task import AlbertTask
+from keras_albert.tasks.losses_and_metrics import TokenAccuracy
 from keras_albert.tasks.masked_lm import (
     AlbertMaskedLM,
     AlbertPretrainer,
@@ -28,6 +27,7 @@ from keras_albert.tasks.optimizers import (
     WarmUpAndDecay,
     adamw,
 )
+from keras_albert.tasks.task import AlbertTask, steps_at_depth
 
 # Paths of variables that AdamW updates instead of Muon, as it always does vectors.
 _OUTSIDE_OF_BLOCKS = "^(?!.*encoder/)"
@@ -185,11 +185,13 @@ def train_at_depths(
     for depth in depths:
         # Made now: during an epoch, Keras holds the weights on JAX, and a function on
         # several devices is made with their layout.
-        view = task.with_num_layers(depth)
-        view.make_train_function()
-        functions[depth] = view.train_function
+        with steps_at_depth(task, depth):
+            task.make_train_function(force=True)
+        functions[depth] = task.train_function
 
     def train(*args: Any) -> Any:
-        return functions[depth_of_batch()](*args)
+        depth = depth_of_batch()
+        with steps_at_depth(task, depth):
+            return functions[depth](*args)
 
     task.train_function = train

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from keras_albert.pretraining.config import PretrainingConfig
 from keras_albert.pretraining.dataset import HeldOut, PretrainingData, Stage
 from keras_albert.pretraining.model import build_pretrainer
-from keras_albert.tasks.base.task import AlbertTask
+from keras_albert.tasks.task import AlbertTask
 from keras_albert.training.devices import OneDevice
 from keras_albert.training.model_card import (
     CardMetadata,

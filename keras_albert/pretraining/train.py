@@ -17,7 +17,7 @@ from keras_albert.pretraining.model import (
     train_at_depths,
 )
 from keras_albert.pretraining.run import PretrainingRecorder, finish_run, judge_best
-from keras_albert.tasks.base.task import AlbertTask
+from keras_albert.tasks.task import AlbertTask
 from keras_albert.training.devices import OneDevice, choose_devices
 from keras_albert.training.recorder import StopSignals, resumable_fit
 from keras_albert.training.run_folder import RunFolder, content_of

@@ -1,10 +1,5 @@
 """Models with a head: each takes raw strings."""
 
-from keras_albert.tasks.classification.exit_benchmark import (
-    describe_exits,
-    measure_exits,
-    plot_exits,
-)
 from keras_albert.tasks.classification.model import (
     AlbertClassifier,
     AlbertTextClassifier,
@@ -37,10 +32,7 @@ __all__ = [
     "AlbertTokenClassifier",
     "build_index",
     "clustering_scores",
-    "describe_exits",
-    "measure_exits",
     "mine_hard_negatives",
-    "plot_exits",
     "retrieval_scores",
     "search",
     "similarity_scores",

@@ -20,10 +20,10 @@ from keras_albert.preprocessors.masked_lm import (
     AlbertPretrainerPreprocessor,
     WrittenMasks,
 )
-from keras_albert.tasks.base.heads import output_dense
-from keras_albert.tasks.base.losses_and_metrics import TokenAccuracy
-from keras_albert.tasks.base.outputs import outputs_of, softmax
-from keras_albert.tasks.base.task import AlbertTask
+from keras_albert.tasks.heads import output_dense
+from keras_albert.tasks.losses_and_metrics import TokenAccuracy
+from keras_albert.tasks.predict import outputs_of, softmax
+from keras_albert.tasks.task import AlbertTask
 from keras_albert.types import Activation, Int64Array, IntArray, Tensor, Texts
 from keras_albert.utils.arguments import check_positive
 
@@ -133,8 +133,7 @@ class MaskedLMTask(AlbertTask):
                 f"Row {int(np.argmin(examples.written))} of the texts has no {mask}. "
                 f"Write {mask} where a token is to be filled in."
             )
-        padded_length = self.batch_outputs.padded_length(examples)
-        batches = LengthBatches(examples, padded_length, size)
+        batches = LengthBatches(examples, self.preprocessor.padded_length, size)
         answers: list[Any] = [None] * len(examples)
         # Batch by batch: the scores of all masks may not fit in memory.
         for index, rows in enumerate(batches.plan):
@@ -278,9 +277,11 @@ class AlbertMaskedLM(MaskedLMTask, keras_hub.models.MaskedLM):
         self.head_layer_norm_epsilon = head_layer_norm_epsilon
         self.head_activation = head_activation
 
-    def _run_layers(self, inputs: Any, training: bool | None = None) -> Any:
+    def _run_layers(
+        self, inputs: Any, training: bool | None = None, num_layers: int | None = None
+    ) -> Any:
         ids = backbone_inputs(self.backbone, inputs)
-        x = run_encoder(self.backbone, ids, training)
+        x = run_encoder(self.backbone, ids, training, num_layers)
         return call_layer(self.masked_lm_head, x, inputs["mask_positions"])
 
     def token_scores(self, outputs: Any) -> Any:
@@ -345,9 +346,11 @@ class AlbertPretrainer(MaskedLMTask, keras_hub.models.Task):
         inputs = masked_lm_inputs(backbone)
         super().__init__(inputs=inputs, outputs=self._run_layers(inputs), **kwargs)
 
-    def _run_layers(self, inputs: Any, training: bool | None = None) -> Any:
+    def _run_layers(
+        self, inputs: Any, training: bool | None = None, num_layers: int | None = None
+    ) -> Any:
         ids = backbone_inputs(self.backbone, inputs)
-        x = call_layer(self.backbone, ids, training=training)
+        x = call_layer(self.backbone, ids, training=training, num_layers=num_layers)
         tokens, positions = x["sequence_output"], inputs["mask_positions"]
         return {
             "masked_lm": call_layer(self.masked_lm_head, tokens, positions),

@@ -16,9 +16,9 @@ from keras_albert.preprocessors.multiple_choice import (
     check_answers,
     encode_answers,
 )
-from keras_albert.tasks.base.heads import output_dense, output_dropout
-from keras_albert.tasks.base.outputs import softmax
-from keras_albert.tasks.base.task import AlbertTask
+from keras_albert.tasks.heads import output_dense, output_dropout
+from keras_albert.tasks.predict import softmax
+from keras_albert.tasks.task import AlbertTask
 from keras_albert.text.reading import TextBatch
 from keras_albert.types import FloatArray, IntArray, Mode
 
@@ -56,7 +56,6 @@ class AlbertMultipleChoice(AlbertTask, keras_hub.models.Task):
     """
 
     preprocessor_cls = AlbertMultipleChoicePreprocessor
-    warmup_lengths = 64, 128
     default_columns = (None, "answer")
     output_padding = MISSING_CHOICE
 
@@ -82,11 +81,15 @@ class AlbertMultipleChoice(AlbertTask, keras_hub.models.Task):
 
         self.dropout = dropout
 
-    def _run_layers(self, inputs: Any, training: bool | None = None) -> Any:
+    def _run_layers(
+        self, inputs: Any, training: bool | None = None, num_layers: int | None = None
+    ) -> Any:
         ids = select_inputs(self.backbone, inputs)
         rows = call_layer(self.choices_to_rows, ids) | packing_inputs(inputs)
-        x = call_layer(self.backbone, rows, training=training)["pooled_output"]
-        x = call_layer(self.output_dropout, x, training=training)
+        outputs = call_layer(
+            self.backbone, rows, training=training, num_layers=num_layers
+        )
+        x = call_layer(self.output_dropout, outputs["pooled_output"], training=training)
         x = call_layer(self.output_dense, x)
         return call_layer(self.choice_scores, x, ids["padding_mask"])
 

@@ -9,8 +9,9 @@ import keras
 import numpy as np
 import numpy.typing as npt
 
-from keras_albert.tasks.base.task import AlbertTask
+from keras_albert.tasks.task import AlbertTask
 from keras_albert.tasks.question_answering.answers import question_scores, squad_scores
+from keras_albert.tasks.task import AlbertTask
 from keras_albert.tasks.text_embedding.evaluation import correlations
 from keras_albert.tasks.text_embedding.objectives import cosine_scores
 from keras_albert.tasks.token_classification.model import score_entities

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from keras_albert.tasks.base.task import AlbertTask
 from keras_albert.tasks.classification.linear import SOLVED
 from keras_albert.tasks.table import TASKS
 from keras_albert.training.model_card import (

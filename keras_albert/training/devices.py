@@ -20,7 +20,7 @@ from keras_albert.devices.processes import (
     num_processes,
     num_workers,
 )
-from keras_albert.tasks.base.task import AlbertTask
+from keras_albert.tasks.task import AlbertTask
 from keras_albert.types import Batch
 
 Result = TypeVar("Result")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 from keras_albert.presets.handles import BUILTIN_PRESETS
 
 if TYPE_CHECKING:
-    from keras_albert.tasks.base.task import AlbertTask
+    from keras_albert.tasks.task import AlbertTask
 
 # The ids of https://hf.co/metrics; the root of a mean has none there.
 _METRICS = {

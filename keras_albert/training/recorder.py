@@ -14,7 +14,7 @@ from typing import Any, Self
 import keras
 import numpy as np
 
-from keras_albert.tasks.base.task import AlbertTask
+from keras_albert.tasks.task import AlbertTask
 from keras_albert.training.devices import OneDevice
 from keras_albert.training.run_folder import Arrays, Row, RunFolder, TrainingCheckpoint
 from keras_albert.types import Batch

@@ -153,6 +153,12 @@ def check_shape(array: Any, axes: str, kinds: str, name: str) -> None:
         )
 
 
+def check_unused(by: str, /, **arguments: object) -> None:
+    """Check that arguments are `None` that another one rules out."""
+    if given := [name for name, value in arguments.items() if value is not None]:
+        raise ValueError(f"Leave out {', '.join(map(repr, given))} with `{by}`.")
+
+
 def check_depth(num_layers: Any, num_groups: int) -> None:
     """Check a number of layers to run."""
     check_positive(num_layers=num_layers)

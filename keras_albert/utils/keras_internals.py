@@ -8,7 +8,6 @@ that have the name; 3.16 and 0.33 are development versions.
 import threading
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
-from types import MethodType
 from typing import Any
 
 import keras
@@ -21,42 +20,6 @@ HOOKS = {
     # 0.33.
     "_add_missing_kwargs": "keras_hub.models.Preprocessor",
 }
-# The attribute in which a task keeps its backbone. KerasHub 0.32 to 0.33.
-BACKBONE = "_backbone"
-
-# What `fit`, `evaluate` and `predict` set in a model, and a value for a new one, whose
-# functions TensorFlow does not track. Keras 3.15 to 3.16.
-RUN_STATE = {
-    "train_function": None,
-    "test_function": None,
-    "predict_function": None,
-    "_called": True,
-    "training": False,
-    "stop_training": False,
-    "stop_evaluating": False,
-    "stop_predicting": False,
-    "_jax_state": None,
-    "_jax_state_synced": True,
-    "_self_setattr_tracking": False,
-}
-
-
-def share_attributes(model: Any, own: Mapping[str, Any], view: Any = None) -> Any:
-    """Return a model with the attributes of another one: its layers, optimizer..."""
-    # Keras would copy a model by saving it. Keras 3.15 to 3.16. `own` are the
-    # attributes that differ; `view`, an earlier result, takes over what has changed
-    # since.
-    own = {**RUN_STATE, **own}
-    if view is None:
-        view = object.__new__(type(model))
-        vars(view).update(own)
-    for name, value in dict(vars(model)).items():
-        if name not in own:
-            is_method = isinstance(value, MethodType) and value.__self__ is model
-            if is_method:
-                value = MethodType(value.__func__, view)  # noqa: PLW2901
-            vars(view)[name] = view if value is model else value
-    return view
 
 
 def all_layers(layer: Any) -> list[Any]:

@@ -49,7 +49,7 @@ from keras_albert.checkpoints.weight_map import (
     has_bert_dials,
 )
 from keras_albert.presets.checkpoint import CheckpointFormat, Files
-from keras_albert.tasks.base.cloning import merge_adapters
+from keras_albert.tasks.cloning import merge_adapters
 from keras_albert.text.tokenizer import word_piece
 from keras_albert.text.tokenizer.vocabularies import open_vocabulary
 from keras_albert.utils.atomic_files import temporary_directory

@@ -13,7 +13,7 @@ from onnxscript import GraphBuilder
 
 from keras_albert.exports.tasks import float_weight, graph_class, split_int8
 from keras_albert.layers.base_layer import gelu_approximate, get_activation
-from keras_albert.tasks.base.task import AlbertTask
+from keras_albert.tasks.task import AlbertTask
 
 # Opset 20 is the first with GELU, in both of ALBERT's forms, and string operations.
 OPSET = 20

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from keras_albert.exports import tasks
-from keras_albert.tasks.base.task import AlbertTask
 from keras_albert.tasks.classification.early_exit import read_exit_rule
+from keras_albert.tasks.task import AlbertTask
 from keras_albert.utils.atomic_files import atomic_file, check_new_file
 from keras_albert.utils.environment import check_packages
 

@@ -13,7 +13,7 @@ from keras_albert.exports.tasks import (
     explained_errors,
     row_of,
 )
-from keras_albert.tasks.base.task import AlbertTask
+from keras_albert.tasks.task import AlbertTask
 from keras_albert.text.packing import window_stride
 from keras_albert.utils.atomic_files import atomic_directory, temporary_directory
 from keras_albert.utils.child_process import run_in_tensorflow

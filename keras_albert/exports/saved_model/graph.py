@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from keras_albert.data.preprocessed_inputs import ID_NAMES
 from keras_albert.exports.tasks import WINDOWS_AT_ONCE
-from keras_albert.tasks.base.task import AlbertTask
+from keras_albert.tasks.task import AlbertTask
 from keras_albert.text.packing import (
     OverlappingWindows,
     join_in_graph,

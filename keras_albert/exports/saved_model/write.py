@@ -20,7 +20,7 @@ from keras_albert.exports.replay_program import (
     input_specs,
 )
 from keras_albert.exports.tasks import graph_class
-from keras_albert.tasks.base.presets import load_saved_task
+from keras_albert.tasks.presets import load_saved_task
 from keras_albert.text.packing import SpecialIds
 from keras_albert.utils.environment import versions
 from keras_albert.utils.reading import write_json

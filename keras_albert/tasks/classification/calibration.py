@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from keras_albert.data.tables import Columns, read_table
-from keras_albert.tasks.base.outputs import softmax
+from keras_albert.tasks.predict import softmax
 from keras_albert.utils.arguments import check_rates
 from keras_albert.utils.environment import check_packages
 

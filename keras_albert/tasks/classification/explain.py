@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from keras import ops
 
-from keras_albert.tasks.base.predict_function import compile_function
+from keras_albert.tasks.predict import compile_function
 from keras_albert.types import Tensor, Texts
 from keras_albert.utils.arguments import check_positive
 
@@ -138,7 +138,7 @@ def _explain_row(
     places = _text_places(ids, preprocessor.special_ids)
     masked = token_ids.copy()
     masked[0, np.concatenate(places)] = tokenizer.mask_token_id
-    run = classifier.batch_outputs.cached(
+    run = classifier.run_batch.cached(
         "gradients", lambda: compile_function(classifier, _step(classifier))
     )
     embed = classifier.backbone.embedding

@@ -5,11 +5,9 @@ import json
 import math
 import os
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, suppress
-from importlib import metadata
+from collections.abc import Iterator, Sequence
+from contextlib import closing
 from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import keras
@@ -17,15 +15,12 @@ import numpy as np
 import numpy.typing as npt
 from keras import ops
 
-from keras_albert.backbone import AlbertBackbone
 from keras_albert.data.batch_sharding import num_parts
 from keras_albert.data.datasets import is_dataset
 from keras_albert.data.preprocessed_inputs import holds_ids
 from keras_albert.data.tables import RawData
 from keras_albert.devices.processes import num_processes
-from keras_albert.layers.heads import masked_mean
-from keras_albert.tasks.base.outputs import predict_all
-from keras_albert.tasks.base.predict_function import compile_function
+from keras_albert.layers.heads import HeadPooling
 from keras_albert.tasks.classification.calibration import (
     cross_entropies,
     find_temperature,
@@ -35,6 +30,7 @@ from keras_albert.tasks.classification.contrastive import (
     train_encoder,
 )
 from keras_albert.tasks.classification.targets import TargetKind, target_kind
+from keras_albert.tasks.predict import compile_function, predict_all
 from keras_albert.text.packing import check_counts
 from keras_albert.types import FloatArray
 from keras_albert.utils.environment import check_packages
@@ -44,21 +40,18 @@ if TYPE_CHECKING:
     from keras_albert.tasks.classification.model import AlbertClassifier
 
 Array = npt.NDArray[Any]
+CachePath = str | os.PathLike[str] | None
 
 # After which scikit-learn solves the head.
 SOLVED = ("linear", "contrastive")
-METHODS = (*SOLVED, "finetune")
+METHODS = ("finetune", *SOLVED)
 
-# Up to how many labels a head is solved if no method is named.
-FEW = 500
+# Up to how many labels a solved head is advised.
+_FEW = 500
 
 _FOLDS = 5
-# Of the choice among strengths; it changes what the cache may return.
-_RULE = "of the lowest loss at the best temperature"
 # The inverse strengths of regularization that are tried, for standardized vectors.
 _STRENGTHS = np.logspace(-4, 1, 11)
-# What belongs to the pooler, on which the vectors in the cache do not depend.
-_OF_POOLER = ("pooler_input", "pooler_activation", "name")
 
 
 class Solution(NamedTuple):
@@ -93,32 +86,25 @@ def why_not_linear(classifier: "AlbertClassifier", x: Any) -> str | None:
     )
 
 
-def why_not_by_itself(
-    classifier: "AlbertClassifier", x: Any, y: Array | None
-) -> str | None:
-    """Return why a head is not solved unless that is asked for, if anything."""
-    is_new = classifier.is_solved or classifier.untrained_head_warning.is_random()
-    layers, count = all_layers(classifier), 0 if y is None else len(y)
-    why = why_not_linear(classifier, x) or _first_of(
-        {
-            "scikit-learn is not installed": find_spec("sklearn") is None,
-            "the weights are random": not classifier.backbone.pretrained,
-            "the head was trained": not is_new,
-            "the model has LoRA": any(
-                getattr(layer, "lora_enabled", False) for layer in layers
-            ),
-            f"there are {count:,} labels": count > FEW,
-        }
+def is_advised(classifier: "AlbertClassifier", x: Any, num_labels: int) -> bool:
+    """Return whether to advise a solved head: a new one, and few labels."""
+    layers = all_layers(classifier)
+    return (
+        num_labels <= _FEW
+        and find_spec("sklearn") is not None
+        and classifier.backbone.pretrained
+        and classifier.untrained_head_warning.is_random()
+        and not any(getattr(layer, "lora_enabled", False) for layer in layers)
+        and why_not_linear(classifier, x) is None
     )
-    return why if why is not None or y is None else _lacking(classifier, y)
 
 
 def _first_of(reasons: dict[str, bool]) -> str | None:
     return next((why for why, holds in reasons.items() if holds), None)
 
 
-def _lacking(classifier: "AlbertClassifier", y: Array) -> str | None:
-    """Return of what there are too few targets for folds, if anything."""
+def missing_targets(classifier: "AlbertClassifier", y: Array) -> str | None:
+    """Return which targets are too few for folds, if any."""
     if classifier.is_regression:
         return "there is 1 text, and folds need 2" if len(y) < 2 else None
     for name, column in _labels(classifier, y):
@@ -142,6 +128,7 @@ def solve_head(
     class_weight: dict[int, float] | None,
     batch_size: int | None,
     strength: float | None,
+    cache: CachePath,
     is_contrastive: bool,
     verbose: Any,
 ) -> dict[str, float]:
@@ -163,7 +150,7 @@ def solve_head(
     # Rows of weight 0 do not count, in the folds either.
     kept = slice(None) if weights is None else weights > 0
     y, weights = y[kept], None if weights is None else weights[kept]
-    if (why := _lacking(classifier, y)) is not None:
+    if (why := missing_targets(classifier, y)) is not None:
         raise ValueError(
             f"A linear head is chosen by cross-validation, and {why}. Label more "
             "texts, leave the class out, or pass `method='finetune'`."
@@ -173,43 +160,31 @@ def solve_head(
         train_encoder(classifier, columns, y, rows, verbose)
         # Folds of texts that the encoder has learned choose nothing.
         strength = CONTRASTIVE_STRENGTH if strength is None else strength
-    vectors = read_vectors(classifier, data.x, batch_size)[kept]
-    candidates = _candidates(classifier, vectors, are_compared=not is_contrastive)
+    strengths = _STRENGTHS if strength is None else np.array([strength])
+    vectors = read_vectors(classifier, data.x, batch_size, cache)[kept]
+    if not np.isfinite(vectors).all():
+        raise ValueError(
+            "The vectors of the texts are NaN: the model has diverged in training, "
+            "or was loaded from weights that had. Load another preset."
+        )
     found: dict[str, tuple[_Scaled, Solution]] = {}
-    for name, vectors in candidates.items():
-        if not np.isfinite(vectors).all():
-            raise ValueError(
-                "The vectors of the texts are NaN: the model has diverged in training, "
-                "or was loaded from weights that had. Load another preset."
-            )
-        scaled = _scale(vectors)
-        solution = _cached_solution(classifier, scaled.x, y, weights, strength)
-        found[name] = scaled, solution
+    for mode, read in pooled_vectors(vectors).items():
+        if mode != "pooler" or not is_contrastive:
+            scaled = _scale(read)
+            found[mode] = scaled, _solve(classifier, scaled.x, y, weights, strengths)
     # The first one, unless another one is better by more than chance.
-    name = next(iter(found))
-    limit = found[name][1].scores[0]
-    for other, (_, solution) in found.items():
+    chosen = next(iter(found))
+    limit = found[chosen][1].scores[0]
+    for mode, (_, solution) in found.items():
         if solution.scores[0] + solution.scores[1] < limit:
-            name = other
-    scaled, solution = found[name]
-    _write(classifier, scaled, solution, replaces=name == "mean of the tokens")
+            chosen = mode
+    scaled, solution = found[chosen]
+    _write(classifier, scaled, solution, chosen)
     outputs = scaled.x @ solution.kernel + solution.bias
     results = _results(classifier, y, outputs.astype("float32"))
     folds = {f"folds_{list(results)[-1]}": float(solution.scores[2])}
     strength = float(np.median(solution.strengths))
     return results | ({} if is_contrastive else folds) | {"C": strength}
-
-
-def _candidates(
-    classifier: "AlbertClassifier", vectors: FloatArray, are_compared: bool
-) -> dict[str, FloatArray]:
-    """Return what the head may read, by its name."""
-    pooler, candidates = classifier.backbone.pooler, {}
-    if not (pooler.quantization_mode or pooler.lora_enabled):
-        candidates["mean of the tokens"] = _pooler_inputs(vectors)["normalized_mean"]
-    if candidates and (not are_compared or _scales_mean(classifier.backbone)):
-        return candidates
-    return candidates | {"pooled output": pool(classifier, vectors)}
 
 
 class _Scaled(NamedTuple):
@@ -225,53 +200,6 @@ def _scale(vectors: FloatArray) -> _Scaled:
     wide = vectors.astype("float64")
     mean, deviation = wide.mean(0), math.sqrt(wide.var(0).mean()) or 1.0
     return _Scaled(((wide - mean) / deviation).astype("float32"), mean, deviation)
-
-
-def _scales_mean(backbone: AlbertBackbone) -> bool:
-    """Return whether the pooler only scales the mean of the tokens."""
-    kernel = ops.convert_to_numpy(backbone.pooler.kernel)
-    is_diagonal = np.array_equal(kernel, np.diag(kernel.diagonal()))
-    is_linear = backbone.pooler_activation == "linear"
-    return backbone.pooler_input != "cls" and is_linear and is_diagonal
-
-
-def _pooler_inputs(vectors: FloatArray) -> dict[str, Any]:
-    """Return what a pooler may read, by `pooler_input`."""
-    first, mean = np.split(vectors, 2, axis=-1)
-    normalized = ops.convert_to_numpy(ops.normalize(ops.convert_to_tensor(mean)))
-    return {"cls": first, "mean": mean, "normalized_mean": normalized}
-
-
-def pool(classifier: "AlbertClassifier", vectors: FloatArray) -> FloatArray:
-    """Return the `pooled_output` for the result of `read_vectors`."""
-    backbone = classifier.backbone
-    reads = _pooler_inputs(vectors)[backbone.pooler_input]
-    pooled = backbone.pooler(ops.convert_to_tensor(reads))
-    return np.asarray(ops.convert_to_numpy(ops.stop_gradient(pooled)), np.float32)
-
-
-def _cached_solution(
-    classifier: "AlbertClassifier", x: FloatArray, y: Array, weights: Any, strength: Any
-) -> Solution:
-    """Solve a head, or read from the cache what the same data had before."""
-    cache, outputs = VectorCache(vector_cache_path()), classifier.num_classes
-    strengths = _STRENGTHS if strength is None else np.array([strength])
-    about = [_RULE, metadata.version("scikit-learn"), _FOLDS, strengths.tolist()]
-    about += [x.shape, outputs, str(y.dtype)]
-    digest = hashlib.blake2b(json.dumps(about).encode(), digest_size=16)
-    for part in (x, y) if weights is None else (x, y, weights):
-        digest.update(np.ascontiguousarray(part).tobytes())
-    key = digest.digest()
-    if key in (found := cache.read([key])):
-        # The cache keeps float32 arrays.
-        values = found[key].view(np.float64)
-        size = x.shape[1] * outputs
-        kernel, bias, rest = np.split(values, [size, size + outputs])
-        return Solution(kernel.reshape(-1, outputs), bias, rest[:-3], rest[-3:])
-    solution = _solve(classifier, x, y, weights, strengths)
-    values = np.concatenate([np.ravel(part) for part in solution])
-    cache.write({key: values.view(np.float32)})
-    return solution
 
 
 def _solve(
@@ -356,20 +284,17 @@ def _cross_validate(
 
 
 def _write(
-    classifier: "AlbertClassifier", scaled: _Scaled, solution: Solution, replaces: bool
+    classifier: "AlbertClassifier", scaled: _Scaled, solution: Solution, mode: str
 ) -> None:
-    """Write a solution into the head, and the vectors that it reads into the pooler."""
-    kernel, bias = solution.kernel, solution.bias
-    if replaces:
-        classifier.backbone.standardize_mean(scaled.mean, scaled.deviation)
-    else:
-        kernel = kernel / scaled.deviation
-        bias = bias - scaled.mean @ kernel
+    """Write a solution on scaled vectors into the head, and what the head reads."""
+    kernel = solution.kernel / scaled.deviation
     classifier.output_dense.kernel.assign(kernel)
-    classifier.output_dense.bias.assign(bias)
-    # They may have been compiled with another pooler.
+    classifier.output_dense.bias.assign(solution.bias - scaled.mean @ kernel)
+    classifier.pooling.mode = mode
+    # They may have been compiled with another mode.
     classifier.train_function = classifier.test_function = None
     classifier.predict_function = None
+    classifier.run_batch.reset()
 
 
 def _results(
@@ -385,51 +310,79 @@ def _results(
 
 
 def read_vectors(
-    classifier: "AlbertClassifier", x: Any, batch_size: int | None = None
+    classifier: "AlbertClassifier",
+    x: Any,
+    batch_size: int | None = None,
+    cache: CachePath = None,
 ) -> FloatArray:
-    """Return the vector of `[CLS]` and the mean of the tokens, side by side, cached."""
-    predict = classifier.batch_outputs.current_function()
-    if not hasattr(predict, "read_vectors"):
-        predict.read_vectors = compile_function(classifier, _reader(classifier))
-    cache, model = VectorCache(vector_cache_path()), _digest(classifier)
+    """Return what a head may read, side by side; see `pooled_vectors`."""
+    read = classifier.run_batch.cached(
+        "vectors", lambda: compile_function(classifier, _reader(classifier))
+    )
 
-    def run_batch(ids: dict[str, Any]) -> FloatArray:
-        keys = list(_keys(model, ids))
-        found = cache.read(keys)
-        if len(found) < len(set(keys)):
-            # All rows, so that JAX compiles for few shapes.
-            tensors = {name: ops.convert_to_tensor(row) for name, row in ids.items()}
-            vectors = ops.convert_to_numpy(predict.read_vectors(tensors))
-            found = dict(zip(keys, vectors.astype("float32"), strict=True))
-            if np.isfinite(vectors).all():
-                cache.write(found)
-        return np.stack([found[key] for key in keys])
+    def compute(ids: dict[str, Any]) -> FloatArray:
+        tensors = {name: ops.convert_to_tensor(row) for name, row in ids.items()}
+        return np.asarray(ops.convert_to_numpy(read(tensors)), np.float32)
 
-    return predict_all(classifier, x, batch_size, run_batch, verbose=0)
+    if cache is None:
+        return predict_all(classifier, x, batch_size, compute, verbose=0)
+    model = _digest(classifier)
+    with closing(sqlite3.connect(os.fspath(cache))) as file:
+        file.execute(
+            "CREATE TABLE IF NOT EXISTS vectors (key BLOB PRIMARY KEY, vector BLOB)"
+        )
+
+        def find(ids: dict[str, Any]) -> FloatArray:
+            return _find_or_compute(file, list(_keys(model, ids)), compute, ids)
+
+        return predict_all(classifier, x, batch_size, find, verbose=0)
+
+
+def _find_or_compute(
+    file: sqlite3.Connection, keys: Sequence[bytes], compute: Any, ids: dict[str, Any]
+) -> FloatArray:
+    """Read the vectors of a batch from a file, or compute all of them and write."""
+    query = "SELECT vector FROM vectors WHERE key = ?"
+    found = [file.execute(query, (key,)).fetchone() for key in keys]
+    if all(found):
+        return np.stack([np.frombuffer(vector, np.float32) for (vector,) in found])
+    # All rows, so that JAX compiles for few shapes.
+    vectors: FloatArray = compute(ids)
+    if np.isfinite(vectors).all():
+        rows = [(key, row.tobytes()) for key, row in zip(keys, vectors, strict=True)]
+        with file:
+            file.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?)", rows)
+    return vectors
+
+
+def pooled_vectors(vectors: FloatArray) -> dict[str, FloatArray]:
+    """Return what the head reads in each of its modes, from `read_vectors`."""
+    mean, pooled = np.split(vectors, 2, axis=-1)
+    return {"normalized_mean": mean, "pooler": pooled}
 
 
 def _reader(classifier: "AlbertClassifier") -> Any:
     def read(ids: dict[str, Any]) -> Any:
-        backbone = classifier.backbone
-        x = backbone(ids, training=False)["sequence_output"]
-        first = x[:, backbone.cls_token_index]
-        both = ops.concatenate([first, masked_mean(x, ids["padding_mask"])], axis=-1)
-        return ops.cast(both, "float32")
+        outputs = classifier.backbone(ids, training=False)
+        mask = ids["padding_mask"]
+        read = [
+            HeadPooling(mode).call(*outputs.values(), mask)
+            for mode in ("normalized_mean", "pooler")
+        ]
+        return ops.cast(ops.concatenate(read, axis=-1), "float32")
 
     return read
 
 
 def _digest(classifier: "AlbertClassifier") -> bytes:
-    """Return a digest of what vectors depend on besides ids: not on the pooler."""
+    """Return a digest of what vectors depend on besides ids."""
     backbone = classifier.backbone
-    config = {k: v for k, v in backbone.get_config().items() if k not in _OF_POOLER}
+    config = {k: v for k, v in backbone.get_config().items() if k != "name"}
     about = json.dumps([config, keras.config.backend()], sort_keys=True, default=str)
     digest = hashlib.blake2b(about.encode(), digest_size=16)
-    pooler = {id(weight) for weight in backbone.pooler.weights}
     for weight in backbone.weights:
-        if id(weight) not in pooler:
-            array = ops.convert_to_numpy(weight)
-            digest.update(np.ascontiguousarray(array).view(np.uint8).data)
+        array = ops.convert_to_numpy(weight)
+        digest.update(np.ascontiguousarray(array).view(np.uint8).data)
     return digest.digest()
 
 
@@ -439,61 +392,3 @@ def _keys(model: bytes, ids: dict[str, Any]) -> Iterator[bytes]:
     for tokens, segments, mask in zip(*map(np.asarray, parts), strict=True):
         row = np.stack([tokens, segments])[:, mask > 0].astype("int32")
         yield hashlib.blake2b(row.tobytes(), key=model, digest_size=16).digest()
-
-
-# Of the file; it begins anew with more.
-_MAX_BYTES = 1 << 30
-# Of one query of SQLite.
-_KEYS = 500
-
-
-def vector_cache_path() -> Path | None:
-    """Return the file of the vectors, `None` if `KERAS_ALBERT_CACHE` is "off"."""
-    directory = os.environ.get("KERAS_ALBERT_CACHE")
-    if directory == "off":
-        return None
-    general = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    path = Path(directory or Path(general, "keras_albert"), "vectors.sqlite")
-    return path.expanduser()
-
-
-class VectorCache:
-    """Vectors by a key, a digest of what they depend on."""
-
-    # What cannot be read or written is computed: a cache is no reason to fail.
-
-    def __init__(self, path: Path | None) -> None:
-        self._path = path
-
-    def read(self, keys: Sequence[bytes]) -> dict[bytes, FloatArray]:
-        """Return the vectors that there are."""
-        found: dict[bytes, FloatArray] = {}
-        if self._path is None or not self._path.is_file():
-            return found
-        with suppress(sqlite3.Error, OSError), closing(self._connect()) as file:
-            for start in range(0, len(keys), _KEYS):
-                part = keys[start : start + _KEYS]
-                marks = ", ".join("?" * len(part))
-                query = f"SELECT key, vector FROM vectors WHERE key IN ({marks})"  # noqa: S608
-                for key, vector in file.execute(query, part):
-                    found[key] = np.frombuffer(vector, np.float32)
-        return found
-
-    def write(self, vectors: Mapping[bytes, FloatArray]) -> None:
-        """Add vectors."""
-        if self._path is None:
-            return
-        with suppress(sqlite3.Error, OSError):
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            if self._path.is_file() and self._path.stat().st_size > _MAX_BYTES:
-                self._path.unlink()
-            rows = [(key, vector.tobytes()) for key, vector in vectors.items()]
-            with closing(self._connect()) as file, file:
-                file.execute(
-                    "CREATE TABLE IF NOT EXISTS vectors (key BLOB PRIMARY KEY, "
-                    "vector BLOB) WITHOUT ROWID"
-                )
-                file.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?)", rows)
-
-    def _connect(self) -> sqlite3.Connection:
-        return sqlite3.connect(str(self._path))

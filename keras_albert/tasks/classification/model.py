@@ -1,5 +1,6 @@
 """Classification and regression of texts and pairs of texts."""
 
+import os
 import warnings
 from collections.abc import Sequence
 from typing import Any, Literal
@@ -16,36 +17,27 @@ from keras_albert.data.model_input import check_targets, unchanged_on_error
 from keras_albert.data.preprocessed_inputs import holds_ids
 from keras_albert.data.tables import Columns, RawData, read_table
 from keras_albert.devices.model_state import exclusive
-from keras_albert.layers.heads import ExitHeads
+from keras_albert.layers.heads import ExitHeads, HeadPooling
 from keras_albert.layers.run_layers import call_layer
 from keras_albert.preprocessors.classification import AlbertClassifierPreprocessor
-from keras_albert.tasks.base.heads import (
+from keras_albert.tasks.classification import early_exit, linear
+from keras_albert.tasks.classification.calibration import calibrate, label_sets
+from keras_albert.tasks.classification.explain import Explanation, explain
+from keras_albert.tasks.classification.targets import target_kind
+from keras_albert.tasks.heads import (
     NamedClasses,
     count_classes,
     output_dense,
     output_dropout,
 )
-from keras_albert.tasks.base.outputs import DocumentOutputs, softmax
-from keras_albert.tasks.base.task import AlbertTask
-from keras_albert.tasks.classification import early_exit, linear
-from keras_albert.tasks.classification.calibration import calibrate, label_sets
-from keras_albert.tasks.classification.explain import Explanation, explain
-from keras_albert.tasks.classification.targets import target_kind
+from keras_albert.tasks.predict import predict_windows, softmax
+from keras_albert.tasks.task import AlbertTask
 from keras_albert.types import Activation, FloatArray, Int64Array, Texts
 from keras_albert.utils import arguments
 
-# Options of `predict` for the number of layers.
-_DEPTH = ("patience", "threshold", "tolerance", "num_layers")
-
 
 @keras.saving.register_keras_serializable(package="keras_albert")
-class AlbertClassifier(
-    early_exit.EarlyExits,
-    NamedClasses,
-    DocumentOutputs,
-    AlbertTask,
-    keras_hub.models.TextClassifier,
-):
+class AlbertClassifier(NamedClasses, AlbertTask, keras_hub.models.TextClassifier):
     """Assign classes or a score to texts, or to pairs of texts.
 
     Source: [Lan et al., 2020](https://arxiv.org/abs/1909.11942), appendix A.4.
@@ -69,6 +61,9 @@ class AlbertClassifier(
             2020](https://arxiv.org/abs/2006.04152)); metrics and `evaluate` use the
             last head. An int is the number of heads, at least the number of layers.
             Defaults to `False`, one head.
+        pooling_mode: string. What the head reads: `"pooler"`, the backbone's
+            `pooled_output`, or `"normalized_mean"`, the mean of the tokens, of length
+            1, which `fit(method="linear")` may choose. Defaults to `"pooler"`.
         set_threshold: float or `None`. The probability from which on `classify` adds a
             label to the set of possible ones; see `calibrate`. Defaults to `None`, no
             sets.
@@ -91,9 +86,6 @@ class AlbertClassifier(
 
     preprocessor_cls = AlbertClassifierPreprocessor
 
-    # Whether the last `fit` solved the head.
-    is_solved = False
-
     def __init__(
         self,
         backbone: AlbertBackbone,
@@ -103,6 +95,7 @@ class AlbertClassifier(
         activation: Activation | None = None,
         dropout: float = 0.1,
         exits: bool | int = False,
+        pooling_mode: Literal["pooler", "normalized_mean"] = "pooler",
         set_threshold: float | None = None,
         **kwargs: Any,
     ) -> None:
@@ -114,6 +107,9 @@ class AlbertClassifier(
                 "labels."
             )
         num_exits = early_exit.count_exits(exits, backbone)
+        self.pooling = HeadPooling(
+            pooling_mode, dtype=backbone.dtype_policy, name="pooling"
+        )
         self.backbone = backbone
         self.preprocessor = preprocessor
         self.output_dropout = output_dropout(backbone, dropout)
@@ -135,11 +131,30 @@ class AlbertClassifier(
         self.dropout = dropout
         self.set_threshold = set_threshold
 
-    def _run_layers(self, inputs: Any, training: bool | None = None) -> Any:
-        x = call_layer(self.backbone, inputs, training=training)["pooled_output"]
+    def _run_layers(
+        self, inputs: Any, training: bool | None = None, num_layers: int | None = None
+    ) -> Any:
+        outputs = call_layer(
+            self.backbone, inputs, training=training, num_layers=num_layers
+        )
+        x = call_layer(
+            *(self.pooling, outputs["sequence_output"]),
+            *(outputs["pooled_output"], inputs["padding_mask"]),
+        )
         x = call_layer(self.output_dropout, x, training=training)
-        exits = {"exit": self.backbone.num_layers - 1} if self.exits else {}
+        last = (num_layers or self.backbone.num_layers) - 1
+        exits = {"exit": last} if self.exits else {}
         return call_layer(self.output_dense, x, **exits)
+
+    @property
+    def pooling_mode(self) -> str:
+        """What the head reads; see the constructor."""
+        return str(self.pooling.mode)
+
+    @property
+    def uses_pooler(self) -> bool:  # type: ignore[override]
+        """Whether the head reads `pooled_output`."""
+        return self.pooling_mode == "pooler"
 
     @property
     def is_regression(self) -> bool:
@@ -205,8 +220,9 @@ class AlbertClassifier(
         batch_size: int | None = None,
         epochs: int | None = None,
         *,
-        method: Literal["linear", "contrastive", "finetune"] | None = None,
+        method: Literal["finetune", "linear", "contrastive"] = "finetune",
         C: float | None = None,  # noqa: N803  (scikit-learn's name)
+        cache: str | os.PathLike[str] | None = None,
         text: Any = None,
         label: Any = None,
         class_weight: Any = None,
@@ -218,28 +234,26 @@ class AlbertClassifier(
         With `method="linear"`, scikit-learn solves a logistic regression (for scores a
         ridge regression) on the normalized mean of the encoder's tokens, or on
         `pooled_output` if five folds show that it is clearly better; they also choose
-        `C` and the temperature of the logits. The solution becomes the head. With the
-        mean, which the pooler passes on, other classifiers on this backbone need
-        training again. Vectors are cached on disk, in `KERAS_ALBERT_CACHE`.
-        `method="contrastive"` first trains the encoder on pairs of the texts, as
-        [SetFit](https://arxiv.org/abs/2209.11055) does: half a minute on a CPU, on JAX
-        a minute. It is better for sentiment with few labels.
+        `C` and the temperature of the logits. The solution becomes the head, and the
+        choice its `pooling_mode`. `method="contrastive"` first trains the encoder on
+        pairs of the texts, as [SetFit](https://arxiv.org/abs/2209.11055) does: half a
+        minute on a CPU, on JAX a minute. It is better for sentiment with few labels.
 
         Args:
             x: See `AlbertTask.fit`. For a linear head, texts or pairs in memory.
             y: See `AlbertTask.fit`.
             batch_size: int. Defaults to `None`, which means 32.
             epochs: int. Defaults to `None`, which means 1.
-            method: string. `"linear"`; `"contrastive"`, which first trains the encoder
-                on pairs of single texts that have one class each, 40 batches of 16; or
-                `"finetune"`, `AlbertTask.fit`. Defaults to `None`: linear if a new head
-                of a pretrained model gets at most 500 labels, two of each class, and
-                neither `compile` nor `fit` has other arguments than data; else
-                fine-tuning. A line says which, and why.
+            method: string. `"finetune"`, `AlbertTask.fit`; `"linear"`; or
+                `"contrastive"`, which first trains the encoder on pairs of single texts
+                that have one class each, 40 batches of 16. Defaults to `"finetune"`;
+                a line recommends a linear head where labels are few.
             C: float. The inverse strength of the regularization of a linear head, whose
                 inputs are standardized. Defaults to `None`: 0.1 after contrastive
                 training, else the best in five folds, with a temperature, which a
                 given `C` does without.
+            cache: string or path. A file of vectors, which a linear head on the same
+                texts reads instead of running the encoder. Defaults to `None`.
             text: See `AlbertTask.fit`. Defaults to `None`.
             label: See `AlbertTask.fit`. Defaults to `None`.
             class_weight: See `AlbertTask.fit`. Defaults to `None`.
@@ -269,36 +283,44 @@ class AlbertClassifier(
             >>> classifier.classify("a dull book")["label"]
             'bad'
         """
+        arguments.check_choice(linear.METHODS, method=method)
         verbose = kwargs.get("verbose", "auto")
-        given = kwargs | {"epochs": epochs, "verbose": None}
-        options = {name for name, value in given.items() if value is not None}
-        self._check_method(method, C, options)
-        if method in linear.SOLVED:
-            data = self._read_all(x, y, sample_weight, Columns(text, label))
-            return self._solve(
-                *(data, class_weight, batch_size, C, verbose),
-                is_contrastive=method == "contrastive",
+        if method == "finetune":
+            arguments.check_unused("method='finetune'", C=C, cache=cache)
+            if verbose != 0 and y is not None and linear.is_advised(self, x, len(y)):
+                print(
+                    f"With {len(y)} labels, `fit(..., method='linear')` is often "
+                    "better, and takes seconds."
+                )
+            return super().fit(
+                *(x, y, batch_size, 1 if epochs is None else epochs),
+                text=text,
+                label=label,
+                class_weight=class_weight,
+                sample_weight=sample_weight,
+                **kwargs,
             )
-        is_open = method is None and not options and batch_size is None
-        if is_open and self.compiled and self.compiled_by_default:
-            why = linear.why_not_by_itself(self, x, None)
-            if why is None:
-                data = self._read_all(x, y, sample_weight, Columns(text, label))
-                why = linear.why_not_by_itself(self, x, data.y)
-                if why is None:
-                    why = f"there are at most {linear.FEW:,} labels for a new head"
-                    return self._solve(data, class_weight, None, C, verbose, why=why)
-            if verbose != 0:
-                print(f"method='finetune', since {why}")
-        self.is_solved = False
-        return super().fit(
-            *(x, y, batch_size, 1 if epochs is None else epochs),
-            text=text,
-            label=label,
-            class_weight=class_weight,
-            sample_weight=sample_weight,
-            **kwargs,
-        )
+        given = kwargs | {"epochs": epochs, "verbose": None}
+        arguments.check_unused(f"{method=}", **given)
+        if C is not None:
+            arguments.check_finite_and_positive(C=C)
+        data = self._read_all(x, y, sample_weight, Columns(text, label))
+        with exclusive(self):
+            if class_weight is not None:
+                class_weight = self._read_class_weight(class_weight, data.sample_weight)
+            results = linear.solve_head(
+                *(self, data, class_weight, batch_size, C, cache),
+                is_contrastive=method == "contrastive",
+                verbose=verbose,
+            )
+        self._forget_sets()
+        if verbose != 0:
+            shown = ", ".join(f"{name}={x:.4g}" for name, x in results.items())
+            print(f"{method=}: {shown}")
+        self.history = keras.callbacks.History()
+        self.history.epoch = [0]
+        self.history.history = {name: [value] for name, value in results.items()}
+        return self.history
 
     def make_train_function(self, force: bool = False) -> Any:
         """See `keras.Model`; every way of training calls it first."""
@@ -313,26 +335,6 @@ class AlbertClassifier(
                 "Training changes the probabilities, so `classify` no longer returns "
                 "the sets of labels of `calibrate`. Call `calibrate` again afterwards.",
                 stacklevel=3,
-            )
-
-    def _check_method(self, method: Any, strength: Any, options: set[str]) -> None:
-        if method is not None and method not in linear.METHODS:
-            raise ValueError(
-                "`method` must be 'linear', 'contrastive' or 'finetune'. Received: "
-                f"method={method!r}"
-            )
-        if strength is not None:
-            arguments.check_finite_and_positive(C=strength)
-            if method not in linear.SOLVED:
-                msg = (
-                    "`C` applies to a linear head. Pass `method='linear'`, or leave it "
-                    "out."
-                )
-                raise ValueError(msg)
-        if method in linear.SOLVED and options:
-            raise ValueError(
-                "A linear head is solved directly, without training steps. Leave out: "
-                f"{', '.join(sorted(options))}."
             )
 
     def _read_all(
@@ -350,36 +352,115 @@ class AlbertClassifier(
             self.set_class_names(data.columns.class_names)
             return data._replace(y=self.encode_targets(data.y), is_encoded=True)
 
-    def _solve(
+    def call(
         self,
-        data: RawData,
-        class_weight: Any,
-        batch_size: int | None,
-        strength: float | None,
-        verbose: Any,
-        is_contrastive: bool = False,
-        why: str | None = None,
-    ) -> keras.callbacks.History:
-        with exclusive(self):
-            if class_weight is not None:
-                class_weight = self._read_class_weight(class_weight, data.sample_weight)
-            results = linear.solve_head(
-                *(self, data, class_weight, batch_size, strength),
-                is_contrastive=is_contrastive,
-                verbose=verbose,
+        inputs: Any,
+        training: bool | None = None,
+        mask: Any = None,
+        num_layers: int | None = None,
+    ) -> Any:
+        """Run the model; in training with exits, return the outputs of all heads."""
+        if not (self.exits and training):
+            return super().call(inputs, training, mask, num_layers)
+        pooled = self.backbone.pooled_by_layer(inputs, training=True)
+        return self.output_dense(self.output_dropout(pooled, training=True))
+
+    def compute_output_spec(
+        self, inputs: Any, training: bool | None = None, mask: Any = None
+    ) -> keras.KerasTensor:
+        """Return symbolic outputs; in training with exits, of all heads."""
+        spec = super().compute_output_spec(inputs, training=training, mask=mask)
+        if not (self.exits and training):
+            return spec
+        batch, units = spec.shape
+        return keras.KerasTensor((batch, self.backbone.num_layers, units), spec.dtype)
+
+    def compute_loss(
+        self,
+        x: Any = None,
+        y: Any = None,
+        y_pred: Any = None,
+        sample_weight: Any = None,
+        training: bool = True,
+    ) -> Any:
+        """Return the loss; with exits the mean of the heads', weighted by depth."""
+        rows = early_exit.join_exits(self.loss, y, y_pred, sample_weight)
+        return super().compute_loss(x, *rows, training)
+
+    def compute_metrics(
+        self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None
+    ) -> Any:
+        """Update the metrics, by the last head."""
+        y_pred = y_pred[:, -1] if len(y_pred.shape) == 3 else y_pred
+        return super().compute_metrics(x, y, y_pred, sample_weight)
+
+    def predict(
+        self,
+        x: Any,
+        batch_size: int | None = None,
+        *,
+        patience: int | None = None,
+        threshold: float | None = None,
+        num_layers: int | None = None,
+        return_depths: bool = False,
+        truncate: bool = True,
+        stride: int | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        """Compute the model's outputs, in the order of the inputs.
+
+        With `exits`, texts may exit early by one of `patience` and `threshold`: no
+        further layers run for them.
+
+        Args:
+            x: See `fit`.
+            batch_size: int. Defaults to `None`, which means 32.
+            patience: int. A text exits after this many heads in a row that agree with
+                the head before them. Defaults to `None`.
+            threshold: float. A text exits after the first head where the probability
+                of its answer (of its least certain label) is at least this. For a
+                regression, which needs both: the difference up to which two scores
+                agree. Defaults to `None`.
+            num_layers: int. How many layers to run. Defaults to `None`, the model's.
+            return_depths: bool. Whether to return also the number of layers that each
+                text ran through. Defaults to `False`.
+            truncate: bool. Whether to truncate a text that is longer than a row.
+                `False` reads all of it in overlapping windows; the outputs are their
+                means, in which each token counts once. Defaults to `True`.
+            stride: int or `None`. The tokens between the starts of windows. Defaults
+                to `None`, half a window.
+            **kwargs: See `AlbertTask.predict`.
+
+        Returns:
+            float32 array `(examples, num_classes)`; with `return_depths` a tuple of it
+            and an integer array `(examples,)`.
+
+        Raises:
+            TypeError: See `fit`.
+            ValueError: See `AlbertTask.predict`; or if the model has no exits.
+
+        Example:
+            >>> from keras_albert import AlbertClassifier
+            >>> classifier = AlbertClassifier.from_preset(
+            ...     "albert_tiny_en_uncased", num_classes=2, exits=True)
+            >>> outputs, depths = classifier.predict(
+            ...     ["a fine film"], patience=1, return_depths=True, verbose=0)
+            >>> outputs.shape, depths.shape
+            ((1, 2), (1,))
+        """
+        early_exit.check_rule(self, patience, threshold, num_layers)
+        if not truncate:
+            given = {"patience": patience, "threshold": threshold}
+            arguments.check_unused("truncate=False", **given, num_layers=num_layers)
+            return predict_windows(self, "predict", x, batch_size, stride, **kwargs)[0]
+        if patience is None and threshold is None:
+            outputs = super().predict(x, batch_size, num_layers=num_layers, **kwargs)
+            depths = np.full(len(outputs), num_layers or self.backbone.num_layers)
+        else:
+            outputs, depths = early_exit.predict_with_exits(
+                self, x, batch_size, patience, threshold, **kwargs
             )
-        self.is_solved = True
-        self._forget_sets()
-        if verbose != 0:
-            shown = ", ".join(f"{name}={x:.4g}" for name, x in results.items())
-            reason = "" if why is None else f", since {why}"
-            method = "contrastive" if is_contrastive else "linear"
-            print(f"{method=}{reason}: {shown}")
-        history = keras.callbacks.History()
-        history.epoch = [0]
-        history.history = {name: [value] for name, value in results.items()}
-        self.history = history
-        return history
+        return (outputs, depths) if return_depths else outputs
 
     def classify(
         self,
@@ -387,20 +468,27 @@ class AlbertClassifier(
         top_k: int | None = None,
         batch_size: int | None = None,
         *,
+        patience: int | None = None,
+        threshold: float | None = None,
+        num_layers: int | None = None,
         return_depths: bool = False,
-        **depth: Any,
+        truncate: bool = True,
+        stride: int | None = None,
     ) -> Any:
         """Classify texts and return labels and scores.
 
         Args:
-            texts: A text or a pair, or many. A text that is longer than a row is
-                truncated; see `classify_documents`.
+            texts: A text or a pair, or many.
             top_k: int. The number of classes to return per text. Defaults to `None`:
                 one, or all if a text may have several.
             batch_size: int. Defaults to `None`, which means 32.
+            patience: int. See `predict`. Defaults to `None`.
+            threshold: float. See `predict`. Defaults to `None`.
+            num_layers: int. See `predict`. Defaults to `None`.
             return_depths: bool. Whether the dicts also contain `depth`, the number
                 of layers that the text ran through. Defaults to `False`.
-            **depth: `patience`, `threshold`, `tolerance` or `num_layers` of `predict`.
+            truncate: bool. See `predict`. Defaults to `True`.
+            stride: int or `None`. See `predict`. Defaults to `None`.
 
         Returns:
             For one text a dict of `label` and `score`, a probability (for a regression
@@ -419,52 +507,26 @@ class AlbertClassifier(
             {'label': 'negative', 'score': 0.99...}
             >>> sentiment.classify("a fine film", top_k=2)[1]["label"]
             'negative'
-        """
-        arguments.check_options(type(self), "classify", depth, _DEPTH)
-        self.require_preprocessor("classify")
-        top_k = count_answers(self, top_k)
-        examples, batched = self.encode("prediction", texts)
-        self.untrained_head_warning.warn(self, "classify")
-        outputs, depths = self.predict(
-            examples, batch_size, verbose=0, return_depths=True, **depth
-        )
-        shown = depths if return_depths else None
-        answers = describe_outputs(self, outputs, top_k, shown)
-        return answers if batched else answers[0]
-
-    def classify_documents(
-        self,
-        texts: Texts,
-        top_k: int | None = None,
-        batch_size: int | None = None,
-        stride: int | None = None,
-    ) -> Any:
-        """Classify texts of any length; see `predict_documents`.
-
-        Args:
-            texts: A text, or many.
-            top_k: int. See `classify`. Defaults to `None`.
-            batch_size: int. See `predict_documents`. Defaults to `None`.
-            stride: int. See `predict_documents`. Defaults to `None`, half a window.
-
-        Returns:
-            As `classify`.
-
-        Raises:
-            ValueError: See `classify` and `predict_documents`.
-
-        Example:
-            >>> from keras_albert import AlbertClassifier
-            >>> sentiment = AlbertClassifier.from_preset("albert_small_en_uncased_sst2")
-            >>> sentiment.classify_documents("a great story. " * 500)["label"]
+            >>> sentiment.classify("a great story. " * 500, truncate=False)["label"]
             'positive'
         """
+        self.require_preprocessor("classify")
         top_k = count_answers(self, top_k)
-        outputs, batched = self.read_documents(
-            "classify_documents", texts, batch_size, stride
-        )
-        self.untrained_head_warning.warn(self, "classify_documents")
-        answers = describe_outputs(self, outputs, top_k)
+        self.untrained_head_warning.warn(self, "classify")
+        depth = {"patience": patience, "threshold": threshold, "num_layers": num_layers}
+        depths = None
+        if truncate:
+            examples, batched = self.encode("prediction", texts)
+            given = depth | {"return_depths": return_depths, "verbose": 0}
+            outputs = self.predict(examples, batch_size, **given)
+            if return_depths:
+                outputs, depths = outputs
+        else:
+            arguments.check_unused("truncate=False", **depth)
+            outputs, batched = predict_windows(
+                self, "classify", texts, batch_size, stride
+            )
+        answers = describe_outputs(self, outputs, top_k, depths)
         return answers if batched else answers[0]
 
     def calibrate(

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from keras_albert.data.labels import class_names, encode_classes, encode_scores
 from keras_albert.data.tables import column_names
-from keras_albert.tasks.base.losses_and_metrics import loss_name
+from keras_albert.tasks.losses_and_metrics import loss_name
 from keras_albert.text.reading import plain_column
 from keras_albert.types import FloatArray
 

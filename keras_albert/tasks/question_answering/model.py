@@ -20,8 +20,7 @@ from keras_albert.preprocessors.question_answering import (
     head_targets,
     read_answers,
 )
-from keras_albert.tasks.base.heads import output_dense
-from keras_albert.tasks.base.task import AlbertTask
+from keras_albert.tasks.heads import output_dense
 from keras_albert.tasks.question_answering.answers import (
     NO_ANSWER,
     SpanCandidates,
@@ -31,6 +30,7 @@ from keras_albert.tasks.question_answering.answers import (
     rank_answers,
     span_candidates,
 )
+from keras_albert.tasks.task import AlbertTask
 from keras_albert.text.packing import check_counts
 from keras_albert.text.reading import TextBatch
 from keras_albert.types import Mode
@@ -90,7 +90,6 @@ class AlbertQuestionAnswerer(AlbertTask, keras_hub.models.Task):
     default_columns = (None, "answers")
     set_by_targets = ("null_threshold",)
     encodes_in_graph = False
-    warmup_lengths = 64, 128
     uses_pooler = False
     output_padding = heads.MASKED_LOGIT
 
@@ -138,9 +137,11 @@ class AlbertQuestionAnswerer(AlbertTask, keras_hub.models.Task):
         self.null_threshold = null_threshold
         self.dropout = dropout
 
-    def _run_layers(self, inputs: Any, training: bool | None = None) -> Any:
+    def _run_layers(
+        self, inputs: Any, training: bool | None = None, num_layers: int | None = None
+    ) -> Any:
         ids = backbone_inputs(self.backbone, inputs)
-        tokens = run_encoder(self.backbone, ids, training)
+        tokens = run_encoder(self.backbone, ids, training, num_layers)
         masks = inputs["segment_ids"], inputs["padding_mask"]
         if self.head == "conditional":
             starts = inputs["start_positions"]

@@ -18,8 +18,8 @@ from keras_albert.layers.attention import packing_inputs
 from keras_albert.layers.heads import MaskedPooling
 from keras_albert.layers.run_layers import call_layer
 from keras_albert.preprocessors.text_embedding import AlbertTextEmbedderPreprocessor
-from keras_albert.tasks.base.outputs import DocumentOutputs
-from keras_albert.tasks.base.task import AlbertTask
+from keras_albert.tasks.predict import predict_windows
+from keras_albert.tasks.task import AlbertTask
 from keras_albert.tasks.text_embedding import objectives
 from keras_albert.tasks.text_embedding.search import search
 from keras_albert.text.packing import TextWindows
@@ -42,7 +42,7 @@ def check_dim(dim: object, width: int, name: str = "dim") -> int:
 
 
 @keras.saving.register_keras_serializable(package="keras_albert")
-class AlbertTextEmbedder(DocumentOutputs, AlbertTask, keras_hub.models.TextEmbedder):
+class AlbertTextEmbedder(AlbertTask, keras_hub.models.TextEmbedder):
     """Compute a vector for each text; texts with similar meanings have similar vectors.
 
     It is trained on pairs of texts, `x=(first, second)`, in one of two ways:
@@ -105,7 +105,7 @@ class AlbertTextEmbedder(DocumentOutputs, AlbertTask, keras_hub.models.TextEmbed
 
         A text of any length is read in windows, and has one vector.
 
-        >>> embedder.embed_documents("a fox ran " * 300).shape
+        >>> embedder.embed("a fox ran " * 300, truncate=False).shape
         (256,)
     """
 
@@ -171,8 +171,10 @@ class AlbertTextEmbedder(DocumentOutputs, AlbertTask, keras_hub.models.TextEmbed
         self.mini_batch_size = mini_batch_size
         self._read_probabilities()
 
-    def _run_layers(self, inputs: Any, training: bool | None = None) -> Any:
-        x = run_encoder(self.backbone, inputs, training)
+    def _run_layers(
+        self, inputs: Any, training: bool | None = None, num_layers: int | None = None
+    ) -> Any:
+        x = run_encoder(self.backbone, inputs, training, num_layers)
         is_weighted = self.inverse_frequency is not None
         ids = inputs["token_ids"] if is_weighted else None
         x = call_layer(self.pooling, x, inputs["padding_mask"], ids)
@@ -210,11 +212,17 @@ class AlbertTextEmbedder(DocumentOutputs, AlbertTask, keras_hub.models.TextEmbed
         """None, since pairs have one more axis; see `call`."""
         return
 
-    def call(self, inputs: Any, training: bool | None = None, mask: Any = None) -> Any:
+    def call(
+        self,
+        inputs: Any,
+        training: bool | None = None,
+        mask: Any = None,
+        num_layers: int | None = None,
+    ) -> Any:
         """Embed ids, `(examples, length)` or `(examples, texts, length)`."""
         shape = inputs["token_ids"].shape
         if len(shape) == 2:
-            return super().call(inputs, training=training)
+            return super().call(inputs, training, mask, num_layers)
         ids = select_inputs(self, inputs)
         rows = {
             name: ops.reshape(array, (-1, ops.shape(array)[-1]))
@@ -410,20 +418,12 @@ class AlbertTextEmbedder(DocumentOutputs, AlbertTask, keras_hub.models.TextEmbed
             >>> embedder.predict(["My parcel is late.", "Thank you!"], verbose=0).shape
             (2, 384)
         """
-        if is_dataset(x):
-            # It may contain pairs. TensorFlow generalizes over the shapes that it has
-            # seen, to tensors of any rank, so it must not have seen texts before.
-            self._forget_shapes()
-            try:
-                return super().predict(x, batch_size, **kwargs)
-            finally:
-                self._forget_shapes()
+        if is_dataset(x) or isinstance(x, TextWindows):
+            return super().predict(x, batch_size, **kwargs)
         if holds_ids(self, x):
             return self._embed_ids(
                 self.read_ids(x), super().predict, batch_size=batch_size, **kwargs
             )
-        if isinstance(x, TextWindows):
-            return super().predict(x, batch_size, **kwargs)
         # The two texts of a pair are embedded independently, in batches of similar
         # length, so that pairs reuse what was compiled for single texts.
         columns, batched = self.require_preprocessor("predict").columns(x)
@@ -439,18 +439,25 @@ class AlbertTextEmbedder(DocumentOutputs, AlbertTask, keras_hub.models.TextEmbed
         batch_size: int | None = None,
         prompt: str | None = None,
         dim: int | None = None,
+        *,
+        truncate: bool = True,
+        stride: int | None = None,
     ) -> FloatArray:
         """Embed texts.
 
         Args:
-            texts: A text, or many; a tuple of texts is one example. A text that is
-                longer than a row is truncated; see `embed_documents`.
+            texts: A text, or many; a tuple of texts is one example.
             batch_size: int. Defaults to `None`, which means 32.
             prompt: string or `None`. The name of one of the preprocessor's `prompts`,
                 which is put before each text. Defaults to `None`, its
                 `default_prompt`.
             dim: int or `None`. The width of the vectors, as in the constructor.
                 Defaults to `None`, the width of the model's vectors.
+            truncate: bool. Whether to truncate a text that is longer than a row.
+                `False` reads all of it in overlapping windows, whose mean is the
+                vector, normalized again with `normalize`. Defaults to `True`.
+            stride: int or `None`. The tokens between the starts of windows. Defaults
+                to `None`, half a window.
 
         Returns:
             float32 array `(width,)` for one text, `(texts, width)` for many, in their
@@ -474,8 +481,12 @@ class AlbertTextEmbedder(DocumentOutputs, AlbertTask, keras_hub.models.TextEmbed
             check_dim(dim, self.output.shape[-1])
         columns, batched = preprocessor.with_prompt(texts, prompt)
         rows = TextBatch(columns, True)
-        vectors: FloatArray = self.predict(rows, batch_size, verbose=0)[..., :dim]
-        if dim is not None and self.normalize:
+        if truncate:
+            vectors: FloatArray = self.predict(rows, batch_size, verbose=0)
+        else:
+            vectors = predict_windows(self, "embed", rows, batch_size, stride)[0]
+        vectors = vectors[..., :dim]
+        if self.normalize and not (truncate and dim is None):
             vectors = np.array(ops.convert_to_numpy(self.unit_length(vectors)))
         return vectors if batched else vectors[0]
 
@@ -519,48 +530,6 @@ class AlbertTextEmbedder(DocumentOutputs, AlbertTask, keras_hub.models.TextEmbed
         found = search(corpus, np.atleast_2d(vectors), top_k)
         return found if vectors.ndim == 2 else (found[0][0], found[1][0])
 
-    def embed_documents(
-        self, texts: Texts, batch_size: int | None = None, stride: int | None = None
-    ) -> FloatArray:
-        """Embed texts of any length; see `predict_documents`.
-
-        With `normalize`, the mean of the windows of a text is normalized too.
-
-        Args:
-            texts: A text, or many.
-            batch_size: int. Windows in a batch. Defaults to `None`, which means 32.
-            stride: int or `None`. Distance in tokens between the starts of consecutive
-                windows. Defaults to `None`, half a window.
-
-        Returns:
-            float32 array `(width,)` for one text, `(texts, width)` for many, in their
-            order.
-
-        Raises:
-            ValueError: If the model has no preprocessor, a row is not a text, or
-                `stride` is below 1 or above a window's length.
-
-        Example:
-            >>> from keras_albert import AlbertTextEmbedder
-            >>> embedder = AlbertTextEmbedder.from_preset("albert_small_en_uncased")
-            >>> embedder.embed_documents("My parcel has not arrived. " * 200).shape
-            (384,)
-        """
-        preprocessor = self.require_preprocessor("embed_documents")
-        vectors, batched = self.read_documents(
-            "embed_documents", preprocessor.with_prompt(texts), batch_size, stride
-        )
-        return vectors if batched else vectors[0]
-
-    def merge_windows(self, windows: TextWindows, outputs: FloatArray) -> FloatArray:
-        """Return the vectors of documents."""
-        vectors = super().merge_windows(windows, outputs)
-        if self.normalize:
-            merged = windows.counts > 1
-            unit = self.unit_length(vectors[merged])
-            vectors[merged] = keras.ops.convert_to_numpy(unit)
-        return vectors
-
     def predict_on_batch(self, x: Any) -> Any:
         """Embed one batch of texts or pairs; see `keras.Model.predict_on_batch`.
 
@@ -578,7 +547,3 @@ class AlbertTextEmbedder(DocumentOutputs, AlbertTask, keras_hub.models.TextEmbed
         rows = {name: array.reshape(-1, length) for name, array in ids.items()}
         vectors = predict(rows, **kwargs)
         return vectors.reshape(*shape, vectors.shape[-1])
-
-    def _forget_shapes(self) -> None:
-        if keras.config.backend() == "tensorflow":
-            self.predict_function = None

@@ -16,9 +16,9 @@ from keras_albert.preprocessors.token_classification import (
     TaggedDocuments,
     WordRow,
 )
-from keras_albert.tasks.base import heads
-from keras_albert.tasks.base.outputs import softmax
-from keras_albert.tasks.base.task import AlbertTask
+from keras_albert.tasks import heads
+from keras_albert.tasks.predict import softmax
+from keras_albert.tasks.task import AlbertTask
 from keras_albert.tasks.token_classification import read_targets
 from keras_albert.text.tag_schemes import (
     Scheme,
@@ -106,8 +106,10 @@ class AlbertTokenClassifier(heads.NamedClasses, AlbertTask, keras_hub.models.Tas
         self.scheme = scheme
         self.dropout = dropout
 
-    def _run_layers(self, inputs: Any, training: bool | None = None) -> Any:
-        x = run_encoder(self.backbone, inputs, training)
+    def _run_layers(
+        self, inputs: Any, training: bool | None = None, num_layers: int | None = None
+    ) -> Any:
+        x = run_encoder(self.backbone, inputs, training, num_layers)
         x = call_layer(self.output_dropout, x, training=training)
         return call_layer(self.output_dense, x)
 

@@ -6,8 +6,7 @@ import pytest
 from keras import ops
 
 from keras_albert import AlbertBackbone, AlbertClassifier
-from keras_albert.tasks.classification.early_exit import current_early_exit
-from keras_albert.utils.keras_internals import all_layers
+from keras_albert.tasks.classification import early_exit
 from tests.one_backend import on_one_backend_except
 from tests.tasks.classification.exit_models import (
     LAYERS,
@@ -133,17 +132,18 @@ def test_texts_leave_by_the_rule_whatever_the_batch(make, toy, rule):
 
 def test_texts_that_left_are_not_computed(make, toy, monkeypatch):
     classifier = spread(make(), toy[0][:32])
-    early = current_early_exit(classifier)
-    rows = []
+    compile_layers, rows = early_exit.compile_layers, []
 
-    def count(step):
+    def counting(classifier):
+        start, run_layer = compile_layers(classifier)
+
         def counted(x, *arguments):
             rows.append(x.shape[0])
-            return step(x, *arguments)
+            return run_layer(x, *arguments)
 
-        return counted
+        return start, counted
 
-    monkeypatch.setattr(early, "_step", count(early._step))
+    monkeypatch.setattr(early_exit, "compile_layers", counting)
     _, depths = classifier.predict(
         toy[0][:32], patience=1, return_depths=True, verbose=0
     )
@@ -155,19 +155,17 @@ def test_texts_that_left_are_not_computed(make, toy, monkeypatch):
         assert rows == left
 
 
-def test_regression_leaves_by_tolerance(make, toy):
+def test_regression_leaves_by_differences(make, toy):
     classifier = scale(make(num_classes=1))
     texts = toy[0][:24]
     heads = by_depth(classifier, texts)[..., 0]
-    tolerance = float(np.median(np.abs(np.diff(heads, axis=0))))
-    outputs, depths = classifier.predict(
-        texts, patience=1, tolerance=tolerance, return_depths=True, verbose=0
-    )
-    close = np.abs(np.diff(heads, axis=0)) <= tolerance
+    threshold = float(np.median(np.abs(np.diff(heads, axis=0))))
+    rule = {"patience": 1, "threshold": threshold}
+    outputs, depths = classifier.predict(texts, **rule, return_depths=True, verbose=0)
+    close = np.abs(np.diff(heads, axis=0)) <= threshold
     close[-1] = True
     np.testing.assert_array_equal(depths, close.argmax(axis=0) + 2)
     assert outputs.shape == (24, 1)
-    rule = {"patience": 1, "tolerance": tolerance}
     answer = classifier.classify(texts[0], **rule)
     assert set(answer) == {"score"}
     # Of one number there are no likeliest ones.
@@ -196,18 +194,9 @@ def test_several_labels(make, toy):
     assert np.isfinite(history["loss"]).all()
 
 
-def test_evaluate_with_patience(trained, toy):
-    texts, labels = toy
-    outputs, depths = trained.predict(texts, patience=2, return_depths=True, verbose=0)
-    scores = trained.evaluate(texts, labels, patience=2, verbose=0, return_dict=True)
-    y = trained.encode_targets(labels)
-    assert scores["depth"] == pytest.approx(depths.mean())
-    assert scores["accuracy"] == pytest.approx((outputs.argmax(-1) == y).mean())
-    expected = float(trained.default_loss()(y, outputs))
-    assert scores["loss"] == pytest.approx(expected, rel=1e-4)
-    assert list(scores) == ["loss", "accuracy", "depth"]
-    assert len(trained.evaluate(texts, labels, threshold=0.9, verbose=0)) == 3
-    assert trained.predict([], patience=1, verbose=0).shape == (0, 2)
+def test_no_texts(trained):
+    outputs, depths = trained.predict([], patience=1, return_depths=True, verbose=0)
+    assert (outputs.shape, depths.shape) == ((0, 2), (0,))
 
 
 def test_new_weights_and_lora_count_at_once(make, toy):
@@ -265,36 +254,36 @@ def test_preset_without_exits(make, toy, tmp_path):
     [
         ({"patience": 0}, "`patience` must be a whole number"),
         ({"patience": 1.5}, "`patience` must be a whole number"),
-        ({"patience": 5}, "largest patience is 4"),
-        ({"threshold": 1.0}, "between 0 and 1"),
-        ({"threshold": "high"}, "between 0 and 1"),
-        ({"patience": 1, "threshold": 0.5}, "one of"),
-        ({"patience": 1, "num_layers": 3}, "one of"),
-        ({"patience": 1, "tolerance": 0.1}, "`tolerance`"),
-        ({"tolerance": 0.1}, "`tolerance`"),
+        ({"threshold": 1.1}, "from 0 to 1"),
+        ({"threshold": "high"}, "from 0 to 1"),
+        ({"patience": 1, "threshold": 0.5}, "Pass one of"),
+        ({"patience": 1, "num_layers": 3}, "Pass one of"),
         ({"num_layers": 0}, "`num_layers` must be a whole number"),
         ({"num_layers": 7}, "heads after 6 layers"),
     ],
 )
+@pytest.mark.filterwarnings("ignore:The model was trained with 6 layers")
 def test_bad_arguments(trained, toy, arguments, message):
-    texts, labels = toy[0][:2], toy[1][:2]
+    texts = toy[0][:2]
     for call in (
         lambda: trained.predict(texts, **arguments, verbose=0),
-        lambda: trained.evaluate(texts, labels, **arguments, verbose=0),
         lambda: trained.classify(texts, **arguments),
     ):
         with pytest.raises(ValueError, match=message):
             call()
 
 
-def test_bad_arguments_of_a_regression(make, toy):
-    classifier = make(num_classes=1)
-    with pytest.raises(ValueError, match="with `patience`"):
-        classifier.predict(toy[0][:2], patience=1)
-    with pytest.raises(ValueError, match="above 0"):
-        classifier.predict(toy[0][:2], patience=1, tolerance=0)
-    with pytest.raises(ValueError, match="no probability"):
-        classifier.predict(toy[0][:2], threshold=0.5)
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"patience": 1}, "`patience` with `threshold`"),
+        ({"threshold": 0.5}, "`patience` with `threshold`"),
+        ({"patience": 1, "threshold": 0}, "above 0"),
+    ],
+)
+def test_bad_arguments_of_a_regression(make, toy, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        make(num_classes=1).predict(toy[0][:2], **arguments)
 
 
 def test_bad_constructor_arguments(make, make_classifier):
@@ -305,39 +294,16 @@ def test_bad_constructor_arguments(make, make_classifier):
         AlbertClassifier(grouped, 2, exits=True)
 
 
-def test_a_copy_of_one_depth(make, toy, tmp_path):
-    classifier = scale(make())
-    copy = classifier.without_exits(4)
-    expected = classifier.predict(toy[0][:8], num_layers=4, verbose=0)
-    np.testing.assert_allclose(copy.predict(toy[0][:8], verbose=0), expected, atol=1e-5)
-    copy.export_to_transformers(tmp_path / "files")
-    loaded = AlbertClassifier.from_preset(tmp_path / "files")
-    np.testing.assert_allclose(
-        loaded.predict(toy[0][:8], verbose=0), expected, atol=1e-4
-    )
-    with pytest.raises(ValueError, match="one head already"):
-        copy.without_exits()
-
-
 @pytest.mark.parametrize("quantize", [False, True])
-def test_a_copy_of_one_depth_keeps_what_lora_learned(make, toy, quantize):
-    classifier, texts = scale(make()), toy[0][:8]
+def test_the_last_head_alone(make, toy, quantize):
+    classifier = scale(make())
     if quantize:
         classifier.quantize("int8")
-    before = classifier.predict(texts, num_layers=4, verbose=0)
-    classifier.backbone.enable_lora(2)
-    for layer in all_layers(classifier.backbone):
-        if getattr(layer, "lora_enabled", False) and hasattr(layer, "kernel"):
-            kernel = layer.lora_kernel_b
-            kernel.assign(np.full(kernel.shape, 0.1))
-    expected = classifier.predict(texts, num_layers=4, verbose=0)
-    moved = np.abs(expected - before).max()
-    assert moved > 1e-2
-    copy = classifier.without_exits(4)
-    assert not any(getattr(x, "lora_enabled", False) for x in all_layers(copy))
-    # Merged matrices are rounded again.
-    atol = 0.3 * moved if quantize else 1e-4
-    np.testing.assert_allclose(copy.predict(texts, verbose=0), expected, atol=atol)
+    add_lora(classifier)
+    expected = classifier.predict(toy[0][:8], verbose=0)
+    one = early_exit.with_last_head(classifier)
+    assert len(one.output_dense.kernel.shape) == 2
+    np.testing.assert_allclose(one.predict(toy[0][:8], verbose=0), expected, atol=1e-5)
 
 
 def test_formats_without_exits_refuse_them(make, tmp_path):

@@ -13,7 +13,7 @@ from keras_albert.presets.checkpoint import OWN_FORMAT, Checkpoint, open_checkpo
 from keras_albert.presets.checkpoint_exports import CheckpointExports
 from keras_albert.presets.preset_mixin import PresetMixin
 from keras_albert.presets.stored_weights import check_stored_weights, head_weights
-from keras_albert.tasks.base.cloning import at_depth, with_backbone
+from keras_albert.tasks.cloning import at_depth, with_backbone
 from keras_albert.utils.arguments import check_kwargs
 from keras_albert.utils.keras_internals import all_layers
 

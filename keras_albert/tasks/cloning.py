@@ -13,7 +13,7 @@ from keras_albert.types import FloatArray
 from keras_albert.utils.keras_internals import all_layers
 
 if TYPE_CHECKING:
-    from keras_albert.tasks.base.task import AlbertTask
+    from keras_albert.tasks.task import AlbertTask
 
 _Model = TypeVar("_Model")
 

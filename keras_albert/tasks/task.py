@@ -1,9 +1,10 @@
 """What all tasks share: raw strings in, batches by length, saving and export."""
 
 import os
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import keras
 import numpy.typing as npt
@@ -25,11 +26,10 @@ from keras_albert.devices.strategy import refuse_sharded
 from keras_albert.layers.attention import packed_rows
 from keras_albert.layers.base_layer import config_from_attributes
 from keras_albert.layers.run_layers import call_layer, is_bare
-from keras_albert.tasks.base.auto_compile import AutomaticCompile
-from keras_albert.tasks.base.heads import UntrainedHeadWarning
-from keras_albert.tasks.base.outputs import outputs_of, predict_all
-from keras_albert.tasks.base.predict_function import BatchOutputs, DepthViews
-from keras_albert.tasks.base.presets import TaskPresets, check_preprocessor
+from keras_albert.tasks.compile import AutomaticCompile
+from keras_albert.tasks.heads import UntrainedHeadWarning
+from keras_albert.tasks.predict import PredictFunction, outputs_of, predict_all
+from keras_albert.tasks.presets import TaskPresets, check_preprocessor
 from keras_albert.tasks.table import check_export_options, export_writer
 from keras_albert.text.packing import read_weights
 from keras_albert.text.reading import text_columns
@@ -67,10 +67,6 @@ class AlbertTask(AutomaticCompile, TaskPresets):
     # Whether a `tf.data.Dataset` is read in its graph, where targets are one array.
     encodes_in_graph = True
 
-    # The lengths that JAX compiles in the first call with one text: most texts are no
-    # longer. A task with two texts in a row has two.
-    warmup_lengths: tuple[int, ...] = (64,)
-
     # The columns of texts and targets, see `fit`; no texts for a task that reads dicts.
     default_columns: tuple[str | None, str] = ("text", "label")
 
@@ -82,6 +78,9 @@ class AlbertTask(AutomaticCompile, TaskPresets):
 
     # The input that is 0 where such outputs are padding, if any.
     output_mask: str | None = None
+
+    # How many layers `evaluate` runs, unless it is all of them.
+    _depth: int | None = None
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Check a subclass, which PyTorch's `fully_shard` makes as well."""
@@ -103,50 +102,27 @@ class AlbertTask(AutomaticCompile, TaskPresets):
         keras_internals.register_parameters(self)
         keras_internals.train_in_one_process(self)
         self.untrained_head_warning = UntrainedHeadWarning(self)
-        self.batch_outputs = BatchOutputs(self)
-        self.depth_views = DepthViews(self)
+        self.run_batch = PredictFunction(self)
 
-    def with_num_layers(self, num_layers: int | None) -> Self:
-        """Return this task with another number of layers.
-
-        All layers share their weights, so any number is possible, and the weights of
-        both are the same variables: training one trains the other. What is compiled for
-        a number of layers is kept for the next call.
-
-        Args:
-            num_layers: int or `None`. The number of layers; `None` is the model's.
-
-        Returns:
-            A task of this class. To train it separately, load a preset with
-            `num_layers` instead.
-
-        Raises:
-            ValueError: If the number is below 1, or below the number of groups.
-
-        Example:
-            >>> from keras_albert import AlbertMaskedLM
-            >>> masked_lm = AlbertMaskedLM.from_preset("albert_tiny_en_uncased")
-            >>> shallow = masked_lm.with_num_layers(2)
-            >>> shallow.backbone.num_layers, masked_lm.backbone.num_layers
-            (2, 4)
-            >>> shallow.variables[0] is masked_lm.variables[0]
-            True
-        """
-        if num_layers is None:
-            return self
-        self.depth_views.check(num_layers)
-        return self.depth_views.find(num_layers)
-
-    def call(self, inputs: Any, training: bool | None = None, mask: Any = None) -> Any:
+    def call(
+        self,
+        inputs: Any,
+        training: bool | None = None,
+        mask: Any = None,
+        num_layers: int | None = None,
+    ) -> Any:
         """Run the model on its inputs, as in `AlbertBackbone.call`."""
         backbone = self.backbone
-        is_graph = backbone.num_layers == backbone.encoder.num_layers
+        num_layers = num_layers or self._depth or backbone.num_layers
+        is_graph = num_layers == backbone.encoder.num_layers
         if is_graph and packed_rows(inputs) is None and not is_bare(inputs):
             inputs = select_inputs(self, inputs)
             return super().call(inputs, training=training, mask=mask)
-        return self._run_layers(inputs, training)
+        return self._run_layers(inputs, training, num_layers)
 
-    def _run_layers(self, inputs: Any, training: bool | None = None) -> Any:
+    def _run_layers(
+        self, inputs: Any, training: bool | None = None, num_layers: int | None = None
+    ) -> Any:
         """Run the backbone and the head, for the functional model or instead of it."""
         raise NotImplementedError
 
@@ -418,6 +394,7 @@ class AlbertTask(AutomaticCompile, TaskPresets):
         arguments.check_options(type(self), "evaluate", kwargs)
         # Keras does not check this on PyTorch.
         self.check_compiled("evaluate")
+        self._check_depth(num_layers)
         options = [batch_size, text, label, num_layers, kwargs.get("steps")]
         given = (x, y, sample_weight)
         with (
@@ -434,13 +411,21 @@ class AlbertTask(AutomaticCompile, TaskPresets):
                 dataset = model_input.as_dataset(
                     self, model_input.make_batches(self, data, batch_size, steps=limit)
                 )
-            task = self.with_num_layers(num_layers)
-            with model_state.restore_on_error(task):
-                dataset = batch_sharding.build_before(task, dataset)
-                return call_and_reject_empty(
-                    lambda: keras.Model.evaluate(task, x=dataset, **kwargs),
-                    {"x": data.x},
-                )
+            test_function, depth = self.test_function, num_layers
+            if depth == self.backbone.num_layers:
+                depth = None
+            if depth is not None:
+                self.test_function = None
+            try:
+                with model_state.restore_on_error(self), steps_at_depth(self, depth):
+                    dataset = batch_sharding.build_before(self, dataset)
+                    return call_and_reject_empty(
+                        lambda: keras.Model.evaluate(self, x=dataset, **kwargs),
+                        {"x": data.x},
+                    )
+            finally:
+                if depth is not None:
+                    self.test_function = test_function
 
     def predict(
         self,
@@ -474,8 +459,14 @@ class AlbertTask(AutomaticCompile, TaskPresets):
             >>> sentiment.predict(["a fine film", "so boring"], verbose=0).shape
             (2, 2)
         """
-        task = self.with_num_layers(num_layers)
-        return predict_all(task, x, batch_size, **kwargs)
+        self._check_depth(num_layers)
+        return predict_all(self, x, batch_size, num_layers=num_layers, **kwargs)
+
+    def _check_depth(self, num_layers: int | None) -> None:
+        """Check a number of layers, and warn if there are more than trained."""
+        if num_layers is not None:
+            self.backbone.encoder.check_depth(num_layers)
+            arguments.warn_of_depth(num_layers, self.backbone.num_layers)
 
     def train_on_batch(
         self,
@@ -715,3 +706,13 @@ class AlbertTask(AutomaticCompile, TaskPresets):
         filepath = output_path(filepath)
         check_export_options(format, filepath, kwargs)
         return export_writer(format)(self, filepath, **kwargs)
+
+
+@contextmanager
+def steps_at_depth(task: AlbertTask, num_layers: int | None) -> Iterator[None]:
+    """Let the steps of Keras, made or traced in this block, run some layers."""
+    task._depth = num_layers
+    try:
+        yield
+    finally:
+        task._depth = None

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import sklearn.metrics
 
-from keras_albert.tasks.base.losses_and_metrics import TokenAccuracy
+from keras_albert.tasks.losses_and_metrics import TokenAccuracy
 from tests.one_backend import on_one_backend_except
 from tests.tasks.small_models import small_tagger, toy_tags
 

@@ -6,7 +6,7 @@ from typing import Any
 import keras
 
 from keras_albert.devices.strategy import StrategyMixin
-from keras_albert.tasks.base.losses_and_metrics import check_metric_names, match_loss
+from keras_albert.tasks.losses_and_metrics import check_metric_names, match_loss
 from keras_albert.tasks.optimizers import (
     default_jit_compile,
     default_learning_rate,
@@ -48,8 +48,6 @@ class AutomaticCompile(StrategyMixin):
     optimizer: Any = None
     loss: Any
     _automatic: _Automatic | None = None
-    # Whether `compile` was called without arguments, as the constructor does.
-    compiled_by_default = False
     # `None` if they are neither logits nor probabilities.
     outputs_are_logits: bool | None = True
     # Without the weights of tokens, metrics would count padding.
@@ -156,8 +154,6 @@ class AutomaticCompile(StrategyMixin):
             check_finite_and_positive(learning_rate=learning_rate)
         check_positive(steps_per_execution=kwargs.get("steps_per_execution", 1))
         check_metric_names(metrics=metrics, weighted_metrics=weighted_metrics)
-        given = optimizer, loss, metrics, weighted_metrics, learning_rate
-        is_default = given == ("auto",) * 4 + (None,) and not kwargs
         loss = match_loss(loss, self.outputs_are_logits)
         has_own = weighted_metrics not in (None, "auto")
         # Defaults may depend on it.
@@ -178,7 +174,6 @@ class AutomaticCompile(StrategyMixin):
                 metrics, weighted_metrics = None, keras.tree.flatten(weighted_metrics)
         kwargs["weighted_metrics"] = weighted_metrics
         kwargs.setdefault("jit_compile", default_jit_compile())
-        self.compiled_by_default = is_default
         self._automatic = None
         if automatic:
             arguments = {"loss": loss, "metrics": metrics, **kwargs}

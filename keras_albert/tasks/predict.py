@@ -1,14 +1,17 @@
-"""Outputs of models: all batches of a prediction, probabilities, and shapes."""
+"""What a task computes with: for a batch of arrays, for all inputs, for long texts."""
 
+import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import count, islice
+from operator import is_
 from typing import TYPE_CHECKING, Any
 
 import keras
 import numpy as np
 import numpy.typing as npt
+from keras import ops
 
 from keras_albert.data import model_input
 from keras_albert.data.batch_sharding import num_parts, share_dataset, take_rows
@@ -18,12 +21,17 @@ from keras_albert.data.tables import RawData
 from keras_albert.devices.model_state import restore_on_error
 from keras_albert.devices.processes import spans_processes
 from keras_albert.layers.attention import packing_inputs
+from keras_albert.layers.run_layers import call_layer
 from keras_albert.text.packing import TextWindows
 from keras_albert.types import FloatArray, Texts
 from keras_albert.utils.arguments import check_options
+from keras_albert.utils.keras_internals import IN_USE, has_no_value
 
 if TYPE_CHECKING:
-    from keras_albert.tasks.base.task import AlbertTask
+    from keras_albert.tasks.task import AlbertTask
+
+
+Run = Callable[[dict[str, Any]], Any]
 
 
 def softmax(logits: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -58,11 +66,155 @@ def map_outputs(function: Callable[..., Any], *outputs: Any) -> Any:
     return {name: function(*(each[name] for each in outputs)) for name in names}
 
 
+class PredictFunction:
+    """A function from one batch of ids to the model's outputs, for several threads."""
+
+    # What is compiled (on TensorFlow a graph, on JAX a program for each shape) is kept
+    # until the model has other variables.
+
+    def __init__(self, task: "AlbertTask") -> None:
+        self._task = task
+        self._lock = threading.RLock()
+        self._variables: list[Any] = []
+        self._made: dict[Any, Any] = {}
+
+    def __call__(self, inputs: dict[str, Any], num_layers: int | None = None) -> Any:
+        """Compute the outputs, as arrays of NumPy."""
+        specs = self._task.input
+        inputs = {
+            name: np.asarray(array, specs[name].dtype) if name in specs else array
+            for name, array in inputs.items()
+        }
+        return map_outputs(to_numpy, self.compiled(num_layers)(inputs))
+
+    def compiled(self, num_layers: int | None = None) -> Run:
+        """Return the function of arrays that runs some layers."""
+        task = self._task
+        depth = task.backbone.num_layers if num_layers is None else num_layers
+        return self.cached(depth, lambda: _compile(task, depth))
+
+    def cached(self, name: Any, make: Callable[[], Any]) -> Any:
+        """Return what `make` returns, which is kept until the model has changed."""
+        with self._lock:
+            known, variables = self._variables, self._task.variables
+            if len(known) != len(variables) or not all(map(is_, known, variables)):
+                self.reset()
+                self._variables = variables
+            if name not in self._made:
+                self._made[name] = make()
+            return self._made[name]
+
+    def reset(self) -> None:
+        """Drop what is compiled, for a model that computes something else."""
+        with self._lock:
+            self._made = {}
+
+
+def _compile(task: "AlbertTask", num_layers: int) -> Run:
+    """Compile the model for one batch of arrays."""
+
+    def run(inputs: dict[str, Any]) -> Any:
+        return call_layer(task, inputs, training=False, num_layers=num_layers)
+
+    if task.run_eagerly:
+        return lambda inputs: run(map_outputs(ops.convert_to_tensor, inputs))
+    if task.strategy is not None and num_layers == task.backbone.num_layers:
+        # Replicas divide the rows.
+        task.predict_function = None
+        predict = task.make_predict_function()
+        return lambda inputs: predict([(inputs,)])
+    return _COMPILERS[keras.config.backend()](task, run)
+
+
+def _compile_for_tensorflow(task: "AlbertTask", run: Run) -> Run:
+    import tensorflow as tf  # noqa: PLC0415  (it is the backend)
+
+    is_compiled = task.jit_compile is True
+    function = tf.function(run, autograph=False, jit_compile=is_compiled or None)
+    programs: dict[Any, Any] = {}
+
+    def run_program(inputs: dict[str, Any]) -> Any:
+        tensors = map_outputs(tf.convert_to_tensor, inputs)
+        # TensorFlow's own search for a program compares the shapes of all calls, and
+        # takes as long as a layer; for a second shape it would trace again.
+        key = tuple((name, x.dtype, x.shape.rank) for name, x in tensors.items())
+        if key not in programs:
+            specs = {
+                name: tf.TensorSpec([None] * rank, dtype) for name, dtype, rank in key
+            }
+            programs[key] = function.get_concrete_function(specs)
+        return programs[key](tensors)
+
+    return run_program
+
+
+def _compile_for_torch(task: "AlbertTask", run: Run) -> Run:
+    import torch  # noqa: PLC0415  (it is the backend)
+
+    device = task.variables[0].value.device
+    # Keras' `convert_to_tensor` takes longer than a layer of a few tokens.
+    convert = partial(torch.as_tensor, device=device)
+
+    # Each operation costs less than with Keras' `no_grad`.
+    @torch.inference_mode()
+    def run_tensors(inputs: dict[str, Any]) -> Any:
+        return run(map_outputs(convert, inputs))
+
+    return run_tensors
+
+
+def compile_function(model: Any, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Compile a function that reads the weights of a model, as for `predict`."""
+    backend = keras.config.backend()
+    if backend == "tensorflow":
+        import tensorflow as tf  # noqa: PLC0415  (it is the backend)
+
+        # One program for all shapes.
+        return tf.function(function, autograph=False, reduce_retracing=True)
+    if backend == "torch":
+        import torch  # noqa: PLC0415  (it is the backend)
+
+        return torch.no_grad()(function)
+    import jax  # noqa: PLC0415  (it is the backend)
+
+    variables = model.variables
+
+    @jax.jit
+    def compiled(values: list[Any], *arguments: Any) -> Any:
+        with keras.StatelessScope(list(zip(variables, values, strict=True))):
+            return function(*arguments)
+
+    return lambda *arguments: call_with_values(compiled, variables, *arguments)
+
+
+def call_with_values(
+    function: Callable[..., Any], variables: Sequence[Any], *arguments: Any
+) -> Any:
+    """Call a function of JAX with the values of variables."""
+    values: list[Any] = []
+    try:
+        values += [variable.value for variable in variables]
+        return function(values, *arguments)
+    except Exception as error:
+        taken = any(map(has_no_value, variables))
+        if taken or any(value.is_deleted() for value in values):
+            raise RuntimeError(IN_USE) from error
+        raise
+
+
+_COMPILERS: dict[str, Callable[["AlbertTask", Run], Run]] = {
+    "tensorflow": _compile_for_tensorflow,
+    "jax": compile_function,
+    "torch": _compile_for_torch,
+}
+
+
 def predict_all(
     task: "AlbertTask",
     x: Any,
     batch_size: int | None = None,
-    run_batch: Callable[[dict[str, Any]], Any] | None = None,
+    run_batch: Run | None = None,
+    num_layers: int | None = None,
     **kwargs: Any,
 ) -> Any:
     """Compute the outputs for all inputs in their order, by `run_batch`."""
@@ -89,8 +241,10 @@ def predict_all(
 
     def compute() -> Any:
         is_alone = num_parts() == 1 or spans_processes()
-        if run_batch or is_alone or model_input.has_ragged_outputs(task):
-            return predict_batches(task, batches, run_batch, **kwargs)
+        is_own = run_batch or num_layers or model_input.has_ragged_outputs(task)
+        if is_own or is_alone:
+            run = run_batch or partial(outputs_of, task, num_layers=num_layers)
+            return predict_batches(task, batches, run, **kwargs)
         # Devices share each batch.
         with restore_on_error(task):
             shared = share_dataset(task, batches, True)
@@ -113,16 +267,20 @@ def check_nan(outputs: Any) -> Any:
     return outputs
 
 
-def outputs_of(task: "AlbertTask", inputs: dict[str, Any]) -> Any:
+def outputs_of(
+    task: "AlbertTask", inputs: dict[str, Any], num_layers: int | None = None
+) -> Any:
     """Compute the outputs for one batch of ids."""
     if spans_processes():
-        outputs = _compute_together(task, inputs)
+        outputs = _compute_together(task, inputs, num_layers)
     else:
-        outputs = task.batch_outputs(inputs)
+        outputs = task.run_batch(inputs, num_layers)
     return check_nan(mask_outputs(task, inputs, outputs))
 
 
-def _compute_together(task: "AlbertTask", inputs: dict[str, Any]) -> Any:
+def _compute_together(
+    task: "AlbertTask", inputs: dict[str, Any], num_layers: int | None
+) -> Any:
     """Compute the outputs for one batch, which all processes of JAX were given."""
     import jax  # noqa: PLC0415  (it is the backend)
     from jax.experimental import multihost_utils  # noqa: PLC0415
@@ -134,7 +292,7 @@ def _compute_together(task: "AlbertTask", inputs: dict[str, Any]) -> Any:
         layout = distribution.get_data_layout(array.shape).backend_layout
         return jax.make_array_from_process_local_data(layout, array)
 
-    run = task.batch_outputs.current_function().run_batch
+    run = task.run_batch.compiled(num_layers)
     outputs = run({name: distribute(array) for name, array in rows.items()})
     return keras.tree.map_structure(
         lambda x: to_numpy(multihost_utils.process_allgather(x, tiled=True)[:count]),
@@ -145,7 +303,7 @@ def _compute_together(task: "AlbertTask", inputs: dict[str, Any]) -> Any:
 def predict_batches(
     task: "AlbertTask",
     batches: Any,
-    run_batch: Callable[[dict[str, Any]], Any] | None = None,
+    run_batch: Run,
     verbose: str | int = "auto",
     steps: int | None = None,
     callbacks: Any = None,
@@ -166,7 +324,6 @@ def predict_batches(
     if callbacks:
         task.stop_predicting = False
         callbacks.on_predict_begin()
-    run_batch = run_batch or partial(outputs_of, task)
     parts = []
     for step, inputs in enumerate(islice(_iterate_inputs(task, batches), steps)):
         if callbacks:
@@ -221,65 +378,29 @@ def to_numpy(tensor: Any) -> npt.NDArray[Any]:
     return np.array(keras.ops.convert_to_numpy(tensor))
 
 
-class DocumentOutputs:
-    """One output for each document, as a mixin before `AlbertTask`."""
-
-    predict: Any
-    require_preprocessor: Any
-
-    def predict_documents(
-        self, texts: Texts, batch_size: int | None = None, stride: int | None = None
-    ) -> FloatArray:
-        """Compute the model's outputs for texts of any length.
-
-        `predict` truncates a text that is longer than a row; this method splits it into
-        overlapping windows. The outputs are the means over the windows, weighted by the
-        number of tokens for which a window has the most context, so that each token
-        counts once. A text that fits in a row has the same outputs as in `predict`.
-
-        Args:
-            texts: A text, or many.
-            batch_size: int. Windows in a batch. Defaults to `None`, which means 32.
-            stride: int or `None`. Distance in tokens between the starts of consecutive
-                windows. Defaults to `None`, half a window.
-
-        Returns:
-            float32 array `(texts, width)`, for one text `(1, width)`, in the order of
-            `texts`.
-
-        Raises:
-            ValueError: If the model has no preprocessor, a row is not a text, or
-                `stride` is below 1 or above a window's length.
-
-        Example:
-            >>> from keras_albert import AlbertClassifier
-            >>> sentiment = AlbertClassifier.from_preset("albert_small_en_uncased_sst2")
-            >>> text = "A quiet, moving film with a superb cast. " * 100
-            >>> sentiment.predict_documents([text, "so boring"]).argmax(axis=-1)
-            array([1, 0])
-        """
-        return self.read_documents("predict_documents", texts, batch_size, stride)[0]
-
-    def read_documents(
-        self, method: str, texts: Texts, batch_size: int | None, stride: int | None
-    ) -> tuple[FloatArray, bool]:
-        """Return the outputs for `texts`, and whether they were a batch."""
-        preprocessor = self.require_preprocessor(method)
-        columns, batched = preprocessor.columns(texts)
-        if len(columns) > 1:
-            raise ValueError(
-                "A document is one text, and these are pairs. Pass a list of texts, or "
-                "pairs to the methods that truncate them."
-            )
-        windows = TextWindows(
-            preprocessor.tokenizer.tokenize_rows(columns[0], checked=True),
-            preprocessor.special_ids,
-            preprocessor.max_length,
-            stride,
+def predict_windows(
+    task: "AlbertTask",
+    method: str,
+    texts: Texts,
+    batch_size: int | None,
+    stride: int | None,
+    **kwargs: Any,
+) -> tuple[FloatArray, bool]:
+    """Return the outputs for texts of any length, and whether they were a batch."""
+    # The means over windows, weighted by the number of tokens for which a window has
+    # the most context, so that each token counts once.
+    preprocessor = task.require_preprocessor(method)
+    columns, batched = preprocessor.columns(texts)
+    if len(columns) > 1:
+        raise ValueError(
+            "`truncate=False` reads single texts, and these are pairs. Pass a list of "
+            "texts, or leave it out."
         )
-        outputs = self.predict(windows, batch_size, verbose=0)
-        return self.merge_windows(windows, outputs), batched
-
-    def merge_windows(self, windows: TextWindows, outputs: FloatArray) -> FloatArray:
-        """Return the outputs `(texts, width)` for documents, merged over windows."""
-        return windows.mean(outputs)
+    windows = TextWindows(
+        preprocessor.tokenizer.tokenize_rows(columns[0], checked=True),
+        preprocessor.special_ids,
+        preprocessor.max_length,
+        stride,
+    )
+    outputs = predict_all(task, windows, batch_size, **{"verbose": 0, **kwargs})
+    return windows.mean(outputs), batched

@@ -9,13 +9,13 @@ import keras
 import numpy as np
 
 from keras_albert.layers.base_layer import albert_initializer
-from keras_albert.tasks.base.losses_and_metrics import match_metrics
+from keras_albert.tasks.losses_and_metrics import match_metrics
 from keras_albert.types import Activation
 from keras_albert.utils.arguments import MissingArgumentError, is_whole_number
 from keras_albert.utils.keras_internals import has_no_value
 
 if TYPE_CHECKING:
-    from keras_albert.tasks.base.task import AlbertTask
+    from keras_albert.tasks.task import AlbertTask
 
 
 def output_dropout(backbone: Any, rate: float) -> keras.layers.Dropout:

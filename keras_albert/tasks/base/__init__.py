@@ -1,1 +1,0 @@
-"""What all tasks share: compiling, presets, export."""
