@@ -51,7 +51,6 @@ ON_PYTORCH = (
     "tests/tasks/test_task_presets.py",
     "tests/tasks/test_saving.py",
     "tests/tasks/classification/test_calibration.py",
-    "tests/tasks/classification/test_exit_benchmark.py",
     "tests/data/test_arguments.py",
     "tests/data/test_tables.py",
     "tests/data/test_targets.py",

@@ -27,10 +27,6 @@ _WEIGHTS, _ASSETS = "model.weights.h5", "assets/tokenizer/vocabulary"
 REQUIRED = {
     "keras_albert/py.typed",
     *(
-        f"keras_albert/exports/server_files/{name}.py.txt"
-        for name in ("bentoml", "litserve", "model")
-    ),
-    *(
         f"keras_albert/exports/web_page_files/{file}"
         for file in ("index.html", "page.css", "page.js", "answers.js")
     ),

@@ -83,7 +83,6 @@ Layers = Annotated[int, whole(most=1000)]
 Tokens = Annotated[int, whole(most=2**16)]
 BatchSize = Annotated[int, whole(most=2**20)]
 Fraction = Annotated[float, Kind(fraction)]
-Probability = Annotated[float, Kind(real_number(0, 1, "above 0 and below 1"))]
 Positive = Annotated[float, Kind(positive_number)]
 # What is checked before a backend is imported.
 File = Annotated[Path, Kind(Path, "file")]

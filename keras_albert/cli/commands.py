@@ -18,7 +18,6 @@ from keras_albert.cli.arguments import (
     Layers,
     NewPath,
     Positive,
-    Probability,
     Seed,
     Tokens,
     argument,
@@ -52,7 +51,7 @@ CHECKPOINTS = (
     *("model-garden", "tf-hub"),
 )
 EXPORTS = (
-    *("tf_saved_model", "onnx", "litert", "mediapipe", "server", "transformers_onnx"),
+    *("tf_saved_model", "onnx", "litert", "mediapipe", "transformers_onnx"),
     "web_page",
 )
 Precision = Literal["float32", "mixed_bfloat16", "mixed_float16"]
@@ -465,11 +464,11 @@ class Predict(Columns, CommandOptions):
         preset: for a model of token ids: the preset with its preprocessor
         signature: a signature of a SavedModel; by default the one reading most columns
 
-    Depth of a preset, or an export with exits:
+    Depth of a preset:
         num_layers: layers to run; by default all
         patience: with exits: a text leaves after this many exits in a row that agree
-        threshold: with exits: a text leaves once its answer is this probable
-        tolerance: with --patience: the difference of scores that agree
+        threshold: with exits: a text leaves once its answer is this probable; of a
+            regression, with --patience, the difference of scores that agree
         return_depths: write the depth of each text
 
     Example:
@@ -486,8 +485,7 @@ class Predict(Columns, CommandOptions):
     signature: str | None = None
     num_layers: Layers | None = None
     patience: Layers | None = None
-    threshold: Probability | None = None
-    tolerance: Positive | None = None
+    threshold: Positive | None = None
     return_depths: bool = False
 
     def check(self) -> None:
@@ -560,58 +558,12 @@ class Calibrate(LabelledColumns, CommandOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Exits(LabelledColumns, CommandOptions):
-    """Compare rules by which texts leave a classifier early.
-
-    PRESET is the result of `keras-albert finetune classification --exits` or
-    `regression --exits`, and FILE a validation file of the same task. The table has a
-    row for each number of layers, patience and threshold: the accuracy (of a
-    regression, the root of the squared error), the mean number of layers, the time, and
-    how many texts leave after each layer. The settings take turns, and the time is the
-    median of the rounds, also as a percentage of the time of all layers. It depends on
-    the machine, the backend and the batch size. OUTPUT receives exits.json and
-    exits.png, for which matplotlib is required.
-
-    Args:
-        preset: a classifier with exits
-        dev: the validation file
-        output: a directory
-
-    Rules, each with one or more values:
-        patience: exits in a row that agree; by default each number that is possible
-        threshold: probabilities; by default 0.7 0.8 0.9 0.95 0.99
-        tolerance: regression: differences of scores that agree; by default 0.05 0.1 0.2
-
-    Time:
-        batch_size: rows that are computed at once
-        rounds: how often each setting is timed, after a first run
-
-    Example:
-        keras-albert exits runs/mine/preset dev.tsv --patience 1 2 --threshold 0.9
-    """
-
-    preset: str = argument()
-    dev: File = argument(metavar="FILE")
-    output: Path | None = None
-    patience: tuple[Layers, ...] | None = None
-    threshold: tuple[Probability, ...] | None = None
-    tolerance: tuple[Positive, ...] | None = None
-    batch_size: BatchSize = 32
-    rounds: Count = 3
-
-    def check(self) -> None:
-        """Raise if the output is on another machine."""
-        check_local(self.output)
-
-
-@dataclass(frozen=True, kw_only=True)
 class Export(CommandOptions):
     """Export a model for a server or a device.
 
       tf_saved_model  a directory of versions for TensorFlow Serving; takes texts
       onnx            a file for ONNX Runtime or OpenVINO; takes token ids or texts
       transformers_onnx  a folder for transformers.js, Optimum, sentence-transformers
-      server          a folder for LitServe or BentoML; takes texts
       web_page        a page that runs the model in a browser
       litert          a file for LiteRT (TensorFlow Lite); takes token ids
       mediapipe       a file for MediaPipe's text tasks; takes texts
@@ -619,8 +571,8 @@ class Export(CommandOptions):
     Args:
         preset: a fine-tuned model: a directory or a handle
         path: the file or directory to write
-        format: by default onnx for a path that ends in .onnx, litert for .tflite,
-            server with --server, and tf_saved_model for any other
+        format: by default onnx for a path that ends in .onnx, litert for .tflite, and
+            tf_saved_model for any other
         task: the class to load it as; by default its own
 
     Options of tf_saved_model:
@@ -629,18 +581,15 @@ class Export(CommandOptions):
         top_k: number of predictions
 
     Options of onnx, litert and mediapipe:
-        quantize: onnx, server: int8; litert, mediapipe: dynamic_int8 or fp16; by
-            default float
+        quantize: onnx: int8; litert, mediapipe: dynamic_int8 or fp16; by default float
         inputs: onnx: tokens (by default) or text
-        pairs: onnx, server: take pairs of texts
-        early: onnx: the rule by which texts leave a model with exits
+        pairs: onnx: take pairs of texts
         sequence_length: litert, mediapipe: fixed length of rows in tokens; by default
             any
         overwrite: replace the file
 
-    Options of server and web_page:
-        server: litserve or bentoml
-        javascript: web_page: npm's directory of onnxruntime-web and
+    Options of web_page:
+        javascript: npm's directory of onnxruntime-web and
             @huggingface/tokenizers; by default this one
 
     Example:
@@ -657,10 +606,8 @@ class Export(CommandOptions):
     quantize: str | None = None
     inputs: str | None = None
     pairs: bool = False
-    early: Literal["patience", "threshold"] | None = None
     sequence_length: Tokens | None = None
     overwrite: bool = False
-    server: str | None = option(metavar="NAME")
     javascript: str | None = option(metavar="DIR")
 
 
@@ -832,7 +779,6 @@ COMMANDS: Mapping[str, Command] = {
     "predict": Command("Use", Predict, "predict:run"),
     "evaluate": Command("Use", Evaluate, "quality:evaluate"),
     "calibrate": Command("Use", Calibrate, "quality:calibrate"),
-    "exits": Command("Use", Exits, "quality:exits"),
     "export": Command("Use", Export, "convert:export"),
     "serve": Command("Use", Serve, "serve:run"),
     "verify": Command("Use", Verify, "convert:verify"),

@@ -25,8 +25,8 @@ from keras_albert.preprocessors import AlbertTextEmbedderPreprocessor
 from keras_albert.presets.checkpoint import open_checkpoint
 from keras_albert.presets.handles import local_directory
 from keras_albert.tasks.cloning import with_backbone
-from keras_albert.tasks.task import AlbertTask
 from keras_albert.tasks.table import TASKS
+from keras_albert.tasks.task import AlbertTask
 from keras_albert.tools.datasets import Asked, read_texts
 from keras_albert.tools.tasks import file_task
 from keras_albert.training import model_card

@@ -48,8 +48,7 @@ def export(options: Export) -> None:
     }
     for name in ("preset", "path", "format", "task"):
         given.pop(name, None)
-    default = "server" if "server" in given else format_of_path(options.path)
-    name = options.format or default
+    name = options.format or format_of_path(options.path)
     check_export_options(name, options.path, given)
     task = load_task(options.preset, options.task)
     written: Path = task.export(options.path, format=name, **given)

@@ -11,7 +11,6 @@ contains inputs by name, and is answered by a line of outputs by name or an `err
 import json
 import sys
 from importlib.util import find_spec
-from typing import Any
 
 import numpy as np
 import onnxruntime
@@ -55,10 +54,8 @@ def main() -> None:
         print(json.dumps({"error": str(error)}), flush=True)
         return
     metadata = session.get_modelmeta().custom_metadata_map
-    described: dict[str, Any] = {"metadata": metadata, "columns": [], "numbers": []}
-    for value in session.get_inputs():
-        described["columns" if value.shape else "numbers"].append(value.name)
-    print(json.dumps(described), flush=True)
+    columns = [value.name for value in session.get_inputs()]
+    print(json.dumps({"metadata": metadata, "columns": columns}), flush=True)
     for line in sys.stdin:
         print(answer(session, line), flush=True)
 

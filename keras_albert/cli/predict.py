@@ -7,7 +7,7 @@ import subprocess
 import sys
 import zipfile
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -28,8 +28,8 @@ from keras_albert.cli.loading import hidden_messages
 from keras_albert.data.preprocessed_inputs import ID_NAMES
 from keras_albert.devices.processes import Processes
 from keras_albert.exports.saved_model.export import served_version
+from keras_albert.tasks.classification.early_exit import check_rule
 from keras_albert.tasks.task import AlbertTask
-from keras_albert.tasks.classification.early_exit import read_exit_rule
 from keras_albert.text.batching import plan_batches
 from keras_albert.text.packing import pack_all
 from keras_albert.tools.answer_file import (
@@ -111,18 +111,12 @@ def task_predictor(task: AlbertTask, batch_size: int, **exits: Any) -> Predictor
                 f"{', '.join(sorted(exits))}; `num_layers` runs fewer layers."
             )
         # Before any row is read.
-        options = {name: x for name, x in exits.items() if name != "return_depths"}
-        read_exit_rule(task, **options)
+        check_rule(task, exits.get("patience"), exits.get("threshold"))
         call = partial(call, **exits)
     return Predictor(known.inputs, lambda columns: call(task, columns, batch_size))
 
 
 _NAMES = ("context", "question", "text", "text_pair", "choices")
-_FIXED = (
-    "{} is an export, whose depth is fixed. Predict with the preset instead, or leave "
-    "out the options for depth."
-)
-
 
 # The sets of columns that an export can read, and its outputs for the texts of a batch.
 _Run = tuple[Sequence[tuple[str, ...]], Callable[[Columns], dict[str, Any]]]
@@ -145,43 +139,24 @@ def open_predictor(
     if version is None and path.suffix not in (".onnx", ".tflite"):
         depth = {} if num_layers is None else {"num_layers": num_layers}
         return task_predictor(load_task(model, task, **depth), batch_size, **exits)
-    if num_layers:
-        raise ValueError(_FIXED.format(path))
+    if num_layers or exits:
+        raise ValueError(
+            f"{path} is an export, whose depth is fixed. Predict with the preset "
+            "instead, or leave out the options for depth."
+        )
     if version is not None:
-        inputs, run = _open_saved_model(version, signature, exits)
+        inputs, run = _open_saved_model(version, signature)
     elif path.suffix == ".onnx":
         process = OnnxProcess(path)
         close = process.close
         try:
-            inputs, run = _open_onnx(process, path, preset, exits)
+            inputs, run = _open_onnx(process, path, preset)
         except BaseException:
             close()
             raise
     else:
-        inputs, run = _open_litert(path, preset, exits)
-    # The depth, unless it is asked for.
-    left_out = () if "return_depths" in exits else ("depth",)
-
-    def run_batch(columns: Columns) -> list[Answer]:
-        outputs = run(columns).items()
-        return rows_of_outputs({n: x for n, x in outputs if n not in left_out})
-
-    return by_length(inputs, run_batch, batch_size, close)
-
-
-def _read_numbers(
-    path: Path, known: Collection[str], exits: dict[str, Any]
-) -> dict[str, Any]:
-    """Return the numbers of the rule by which texts leave an export."""
-    if exits and not known:
-        raise ValueError(_FIXED.format(path))
-    numbers = {name: x for name, x in exits.items() if name != "return_depths"}
-    if set(numbers) != set(known):
-        names, given = (
-            ", ".join(f"--{x}" for x in names) for names in (known, numbers)
-        )
-        raise ValueError(f"{path} takes {names}. Received: {given or 'neither'}.")
-    return numbers
+        inputs, run = _open_litert(path, preset)
+    return by_length(inputs, lambda x: rows_of_outputs(run(x)), batch_size, close)
 
 
 def _padded(columns: Columns) -> Columns:
@@ -193,11 +168,8 @@ def _padded(columns: Columns) -> Columns:
     return columns | {"choices": padded}
 
 
-def _open_onnx(
-    process: "OnnxProcess", path: Path, preset: str | None, exits: dict[str, Any]
-) -> _Run:
+def _open_onnx(process: "OnnxProcess", path: Path, preset: str | None) -> _Run:
     metadata, kind = process.metadata, process.metadata.get("inputs")
-    numbers = _read_numbers(path, process.numbers, exits)
     if kind == "transformers":
         raise ValueError(
             f"{path} takes ids under transformers' names and is meant for other "
@@ -205,17 +177,16 @@ def _open_onnx(
             "onnx`."
         )
     if kind == "text":
-        return (process.columns,), lambda x: process.run(_padded(x) | numbers)
+        return (process.columns,), lambda x: process.run(_padded(x))
     labels = json.loads(metadata.get("labels", "[]"))
 
     def run(ids: dict[str, Any]) -> dict[str, Any]:
-        return process.run({name: x.tolist() for name, x in ids.items()} | numbers)
+        return process.run({name: x.tolist() for name, x in ids.items()})
 
     return _run_on_texts(run, metadata.get("task", ""), labels, path, preset)
 
 
-def _open_litert(path: Path, preset: str | None, exits: dict[str, Any]) -> _Run:
-    _read_numbers(path, (), exits)
+def _open_litert(path: Path, preset: str | None) -> _Run:
     check_packages("A LiteRT model", "keras-albert[litert]", "ai_edge_litert")
     interpreter = import_module("ai_edge_litert.interpreter").Interpreter
     try:
@@ -269,7 +240,7 @@ def _run_on_texts(
     return inputs, run_texts
 
 
-def _open_saved_model(path: Path, signature: str | None, exits: dict[str, Any]) -> _Run:
+def _open_saved_model(path: Path, signature: str | None) -> _Run:
     check_packages("A SavedModel", "tensorflow-text", "tensorflow", "tensorflow_text")
     import tensorflow as tf  # noqa: PLC0415  (an extra)
     import tensorflow_text  # noqa: F401, PLC0415  (its operations)
@@ -280,19 +251,16 @@ def _open_saved_model(path: Path, signature: str | None, exits: dict[str, Any]) 
         reason = str(error).partition("\n")[0]
         msg = f"TensorFlow cannot load {path}: {reason}. Copy or export it again."
         raise ValueError(msg) from error
-    numbers = {name: x for name, x in exits.items() if name != "return_depths"}
-    _read_numbers(path, numbers, exits)
     names: dict[tuple[str, ...], str] = {}
     # Among signatures with the same inputs, the servers' default comes first.
     for name in sorted(model.signatures, key=lambda x: (x != "serving_default", x)):
         specs = model.signatures[name].structured_input_signature[1]
-        if signature in (None, name) and specs.keys() - _NAMES == set(numbers):
+        if signature in (None, name) and specs.keys() <= set(_NAMES):
             columns = tuple(column for column in _NAMES if column in specs)
             names.setdefault(columns, name)
     if not names:
         known = ", ".join(sorted(model.signatures))
-        what = "".join(f" and takes --{name}" for name in numbers)
-        msg = f"{path} has no signature that reads texts{what}. It has: {known}."
+        msg = f"{path} has no signature that reads texts. It has: {known}."
         raise ValueError(msg)
 
     def run(columns: Columns) -> dict[str, Any]:
@@ -300,10 +268,6 @@ def _open_saved_model(path: Path, signature: str | None, exits: dict[str, Any]) 
         tensors = {name: tf.constant(x, tf.string) for name, x in texts}
         # A function works only as long as the model exists.
         function = model.signatures[names[tuple(columns)]]
-        specs = function.structured_input_signature[1]
-        tensors |= {
-            name: tf.constant(x, specs[name].dtype) for name, x in numbers.items()
-        }
         try:
             outputs = function(**tensors)
         except tf.errors.InvalidArgumentError as error:
@@ -322,8 +286,6 @@ _PROGRAM = Path(__file__).with_name("onnx_program.py")
 class OnnxProcess:
     """A process that runs an ONNX model; see `onnx_program`."""
 
-    # `columns` are the inputs with a row for each text, `numbers` the scalars.
-
     def __init__(self, path: Path) -> None:
         check_packages("An ONNX model", "keras-albert[onnx]", "onnxruntime")
         self._process = subprocess.Popen(
@@ -340,11 +302,10 @@ class OnnxProcess:
             self.close()
             raise
         self.columns: tuple[str, ...] = tuple(described["columns"])
-        self.numbers: tuple[str, ...] = tuple(described["numbers"])
         self.metadata: dict[str, str] = described["metadata"]
 
     def run(self, inputs: dict[str, Any]) -> dict[str, Any]:
-        """Run a batch of lists, or numbers, by name."""
+        """Run a batch of lists by name."""
         stdin: Any = self._process.stdin
         # If the process has ended, the next read reports it.
         with contextlib.suppress(BrokenPipeError):
@@ -371,7 +332,7 @@ class OnnxProcess:
         self._process.communicate()
 
 
-_DEPTH = ("num_layers", "patience", "threshold", "tolerance", "return_depths")
+_DEPTH = ("num_layers", "patience", "threshold", "return_depths")
 # The number of batches that are read at once, to group rows of similar length.
 _BATCHES_AT_ONCE = 16
 

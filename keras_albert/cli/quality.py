@@ -1,4 +1,4 @@
-"""`keras-albert check`, `evaluate`, `calibrate` and `exits`."""
+"""`keras-albert check`, `evaluate` and `calibrate`."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -8,22 +8,15 @@ from rich.table import Table
 
 from keras_albert import tools
 from keras_albert.checkpoints.convert import load_task
-from keras_albert.cli.commands import Calibrate, Check, Evaluate, Exits
+from keras_albert.cli.commands import Calibrate, Check, Evaluate
 from keras_albert.cli.console import plain_console, show_report
-from keras_albert.tasks import (
-    AlbertClassifier,
-    describe_exits,
-    measure_exits,
-    plot_exits,
-)
+from keras_albert.tasks import AlbertClassifier
 from keras_albert.tools.datasets import read_texts
 from keras_albert.tools.evaluation import check_explained
 from keras_albert.tools.metrics import check_labels
 from keras_albert.tools.tasks import TASKS, file_task
 from keras_albert.training.run_folder import write_report
-from keras_albert.utils.atomic_files import atomic_file, check_new_file
-from keras_albert.utils.environment import check_figures, versions
-from keras_albert.utils.remote import local_path
+from keras_albert.utils.environment import versions
 
 
 def check(options: Check) -> int:
@@ -101,48 +94,3 @@ def calibrate(options: Calibrate) -> None:
     for name, value in found.items():
         console.print(f"{name.replace('_', ' ')}: {value:.4f}", highlight=False)
     console.print(f"model: {options.output}", soft_wrap=True)
-
-
-_EXIT_FILES = ("exits.json", "exits.png")
-
-
-def exits(options: Exits) -> None:
-    """Run `keras-albert exits`."""
-    if options.output is None:
-        _show_exits(options)
-        return
-    check_figures()
-    paths = [local_path(options.output) / name for name in _EXIT_FILES]
-    for path in paths:
-        check_new_file(path, overwrite=True)
-    # What cannot be written is refused before the work.
-    with atomic_file(paths[0]) as table, atomic_file(paths[1]) as picture:
-        rows = _show_exits(options)
-        settings = {k: v for k, v in asdict(options).items() if k != "output"}
-        write_report(table, {"rows": rows, "settings": settings})
-        plot_exits(rows).savefig(picture, format="png", dpi=120)
-    print(*paths, sep="\n")
-
-
-def _show_exits(options: Exits) -> list[dict[str, Any]]:
-    task = load_task(options.preset)
-    if not getattr(task, "exits", 0):
-        raise ValueError(
-            f"{options.preset} is an {type(task).__name__} without exits. Train a "
-            "classifier with `keras-albert finetune classification --exits`, or in "
-            "Python with `AlbertClassifier(..., exits=True)`."
-        )
-    dev = file_task(task).read(options.dev, options.columns, options.limit)
-    print(dev.description)
-    rows = measure_exits(
-        task,
-        dev.x,
-        dev.y,
-        options.batch_size,
-        patiences=options.patience,
-        thresholds=options.threshold,
-        tolerances=options.tolerance,
-        rounds=options.rounds,
-    )
-    print(describe_exits(rows))
-    return rows

@@ -13,7 +13,7 @@ from keras_albert.layers.factorized_embedding import FactorizedEmbedding
 from keras_albert.preprocessors.albert_tokenizer import AlbertTokenizer
 from keras_albert.tasks import cloning
 from keras_albert.text.tokenizer.vocabularies import Vocabulary
-from keras_albert.utils.arguments import check_at_least, check_positive
+from keras_albert.utils.arguments import argument_error, check_at_least, check_positive
 
 FloatArray = npt.NDArray[Any]
 
@@ -293,9 +293,10 @@ def _check_sizes(
             continue
         check_positive(**{name: number})
         if number > sizes[name]:
-            raise ValueError(
+            raise argument_error(
+                name,
                 f"`{name}` can only be reduced, and the model's is {sizes[name]}. "
-                f"Received: {name}={number}"
+                f"Received: {name}={number}",
             )
         sizes[name] = number
     if num_groups is None and num_layers is not None:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from keras_albert.exports.litert import write_model
-from keras_albert.exports.tasks import check_tokenizer
+from keras_albert.exports.shared import check_tokenizer
 from keras_albert.tasks.task import AlbertTask
 from keras_albert.text.tokenizer.word_piece import (
     WordPieceRules,
@@ -92,11 +92,7 @@ def _check_task(task: AlbertTask) -> Sequence[str]:
             f'embedder. Received: {name}. Export it with format="litert", from ids, or '
             'format="onnx" with inputs="text".'
         )
-    check_tokenizer(
-        task,
-        "The file contains the vocabulary, but this task has no preprocessor. Build it "
-        "with one.",
-    )
+    check_tokenizer(task, "MediaPipe")
     proto = task.preprocessor.tokenizer.proto
     remedy = (
         'Export it with format="litert" and pass ids, or with format="onnx", '

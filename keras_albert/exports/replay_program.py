@@ -126,7 +126,7 @@ def replay(model: Any, log: Any) -> dict[str, Any]:
         for key, array in expected.items()
         if array.dtype.kind == "f" and array.shape == found[key].shape
     ]
-    rows = {key: array[:1] if array.ndim else array for key, array in inputs.items()}
+    rows = {key: array[:1] for key, array in inputs.items()}
     return {
         "signature": name,
         "inputs": {key: _as_text(row.tolist()) for key, row in rows.items()},

@@ -8,7 +8,7 @@ from keras_albert.checkpoints.config import label_config, size_config
 from keras_albert.checkpoints.sentence_transformers import write_modules
 from keras_albert.checkpoints.tokenizer_json import write_tokenizer_files
 from keras_albert.checkpoints.transformers_names import BERT
-from keras_albert.exports import tasks
+from keras_albert.exports import shared
 from keras_albert.exports.onnx.export import check_onnx, write_onnx
 from keras_albert.presets.checkpoint import CONFIG_FILE
 from keras_albert.presets.checkpoint_exports import refuse_mixing
@@ -64,26 +64,21 @@ def export_transformers_onnx(task: AlbertTask, path: Path) -> Path:
         PosixPath('films')
     """
     check_task(task)
-    with tasks.explained_errors(path), atomic_directory(path, refuse_mixing) as folder:
+    with atomic_directory(path, refuse_mixing) as folder:
         write_folder(task, folder, (_FILE, QUANTIZED_FILE))
     return path
 
 
 def check_task(task: AlbertTask) -> None:
     """Raise if a task cannot be written, for any of the reasons in the docstring."""
-    tasks.row_of(task)
-    tasks.check_tokenizer(
-        task,
-        "The folder contains the vocabulary, but this task has no preprocessor. Build "
-        "it with one.",
-    )
+    shared.row_of(task)
+    shared.check_tokenizer(task, "The folder")
     _config(task)
     check_onnx()
 
 
 def write_folder(task: AlbertTask, folder: Path, models: Sequence[str]) -> None:
     """Write the files of a task that was checked, with some of the two models."""
-    task = tasks.with_one_head(task)
     preprocessor = task.preprocessor
     length = min(preprocessor.max_length, task.backbone.max_sequence_length)
     tokenizer = write_tokenizer_files(folder, preprocessor.tokenizer.proto, length)

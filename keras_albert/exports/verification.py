@@ -146,7 +146,7 @@ def verify(
         operations=frozenset(read["operations"]),
         requests=len(replayed),
         largest_difference=largest,
-        rest={key: _rest_example(key, *x) for key, x in examples.items()},
+        rest={key: _rest_example(key, x[1]) for key, x in examples.items()},
         grpc={key: _grpc_example(key, *x, name) for key, x in examples.items()},
     )
 
@@ -196,18 +196,8 @@ def _replay(
     return read, replayed
 
 
-def _rest_example(
-    signature: str, specs: Mapping[str, TensorSpec], inputs: Mapping[str, Any]
-) -> str:
+def _rest_example(signature: str, inputs: Mapping[str, Any]) -> str:
     """Return the JSON for `POST /v1/models/NAME:predict`, with one row."""
-    # float32 numbers with no more digits than they have.
-    inputs = {
-        name: float(f"{values:.6g}") if isinstance(values, float) else values
-        for name, values in inputs.items()
-    }
-    if not all(specs[name].shape for name in inputs):
-        # A number applies to all rows, so it stands next to the columns.
-        return json.dumps({"signature_name": signature, "inputs": inputs})
     row = {name: values[0] for name, values in inputs.items()}
     return json.dumps({"signature_name": signature, "instances": [row]})
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from keras_albert.exports.tasks import MAX_ANSWER_LENGTH, explained_errors
+from keras_albert.exports.shared import MAX_ANSWER_LENGTH
 from keras_albert.exports.transformers_onnx import (
     QUANTIZED_FILE,
     check_task,
@@ -84,11 +84,11 @@ def export_web_page(
             raise ValueError(
                 f"The page has no form for {type(each).__name__}. It has forms for: "
                 f"{', '.join(_TITLES)}. Export this one with "
-                'format="transformers_onnx" for transformers.js, or format="server".'
+                'format="transformers_onnx" for transformers.js.'
             )
         check_task(each)
     files = _javascript_files(Path(javascript))
-    with explained_errors(path), atomic_directory(path, _drop_models) as folder:
+    with atomic_directory(path, _drop_models) as folder:
         (folder / "javascript").mkdir()
         for file in files:
             shutil.copyfile(file, folder / "javascript" / file.name)

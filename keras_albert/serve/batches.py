@@ -126,7 +126,7 @@ class RequestBatches:
         if rows and is_by_row:
             # Longest texts in a batch differ by a factor of two at most.
             length = (longest // SHORT_TEXT).bit_length()
-            key = request.signature, length, *map(_alike, arrays)
+            key = request.signature, length, *(x.shape[1:] for x in arrays)
         return _Waiting(request, rows, longest, body_bytes, key, answer)
 
     def _answer(self, batch: list[_Waiting]) -> None:
@@ -146,11 +146,8 @@ class RequestBatches:
     def _compute(self, batch: list[_Waiting]) -> list[str]:
         requests = [waiting.request for waiting in batch]
         inputs = {
-            # A number is the same in all of them.
             name: np.concatenate([request.inputs[name] for request in requests])
-            if first.ndim
-            else first
-            for name, first in requests[0].inputs.items()
+            for name in requests[0].inputs
         }
         outputs = self._call(requests[0].signature, inputs)
         ends = np.cumsum([waiting.rows for waiting in batch])
@@ -159,8 +156,3 @@ class RequestBatches:
             request.write({name: part[i] for name, part in parts.items()})
             for i, request in enumerate(requests)
         ]
-
-
-def _alike(array: npt.NDArray[Any]) -> Hashable:
-    """Return what inputs have in common if they may be one tensor."""
-    return array.shape[1:] if array.ndim else array.item()

@@ -98,10 +98,6 @@ def read_rest_request(
         found = ", ".join(map(str, given)) if isinstance(given, dict) else given
         msg = f"Signature {name} takes: {', '.join(specs)}. Received: {found!s:.200}"
         raise ValueError(msg)
-    if in_rows and not all(spec.shape for spec in specs.values()):
-        numbers = ", ".join(f"`{key}`" for key in specs if not specs[key].shape)
-        msg = f'{numbers} must be one number for all rows. Send the columns, "inputs".'
-        raise ValueError(msg)
     inputs = _read_columns(given, specs, max_rows, max_characters)
     return RestRequest(name, inputs, in_rows)
 
@@ -221,7 +217,7 @@ def _read_columns(
     inputs = {
         key: _read_tensor(key, given[key], specs[key], max_characters) for key in specs
     }
-    sizes = {key: len(array) for key, array in inputs.items() if array.ndim}
+    sizes = {key: len(array) for key, array in inputs.items()}
     if len(set(sizes.values())) > 1:
         raise ValueError(
             f"All inputs must have the same number of rows. Received: {sizes}"

@@ -1,4 +1,4 @@
-"""The tables of tasks, a row for each class, and of the formats of exports."""
+"""The tables of tasks, a row for each class, and of the formats of `export`."""
 
 import inspect
 from collections.abc import Callable, Iterable
@@ -13,7 +13,7 @@ class TaskRow(NamedTuple):
     """A class of tasks."""
 
     name: str
-    # Its graph, `module:class`, both in `serving.saved_model` and in `serving.onnx`.
+    # Its graph, `module:class`, both in `exports.saved_model` and in `exports.onnx`.
     graph: str
     # The name of the task on hubs, and a line of Python that uses `model`, for cards.
     pipeline_tag: str
@@ -87,61 +87,44 @@ TASKS = {
 
 Writer = Callable[..., Any]
 
-# The functions of `keras_albert.exports` by the argument `format` of `export`. They are
-# called with the task, the path and further arguments.
+# The functions that write a model to run it elsewhere, `module:function` of this
+# package, by the argument `format` of `export`. They are called with the task, the path
+# and options.
 WRITERS = {
-    "tf_saved_model": "export_saved_model",
-    "onnx": "export_onnx",
-    "litert": "export_litert",
-    "mediapipe": "export_mediapipe",
-    "server": "export_server",
-    "transformers_onnx": "export_transformers_onnx",
-    "web_page": "export_web_page",
+    "tf_saved_model": "exports.saved_model.export:export_saved_model",
+    "onnx": "exports.onnx.export:export_onnx",
+    "litert": "exports.litert:export_litert",
+    "mediapipe": "exports.mediapipe:export_mediapipe",
+    "transformers_onnx": "exports.transformers_onnx:export_transformers_onnx",
+    "web_page": "exports.web_page:export_web_page",
 }
-_DEFAULT = "tf_saved_model"
 # The formats of a suffix, first the default.
 _SUFFIXES = {".onnx": ("onnx",), ".tflite": ("litert", "mediapipe")}
 
 
 def format_of_path(path: Path) -> str:
     """Return the format that the suffix of a path stands for."""
-    return _formats_of_path(path)[0]
-
-
-def _formats_of_path(path: Path) -> tuple[str, ...]:
-    return _SUFFIXES.get(path.suffix.lower(), (_DEFAULT,))
+    return _SUFFIXES.get(path.suffix.lower(), ("tf_saved_model",))[0]
 
 
 def export_writer(name: str) -> Writer:
-    """Return the writer of a format, or raise `ValueError` if there is none."""
-    if name not in WRITERS:
-        raise ValueError(
-            f"There is no export format {name!r}. Choose one of: "
-            f"{', '.join(sorted(WRITERS))}."
-        )
-    return resolve_name(f"keras_albert.exports:{WRITERS[name]}")
+    """Return the writer of a format."""
+    return resolve_name(f"keras_albert.{WRITERS[name]}")
 
 
 def check_export_options(name: str, path: Path, options: Iterable[str]) -> None:
     """Check that a format has options, and that a path does not name another one."""
-    known = _options(name)
-    named = format_of_path(path)
-    if named != _DEFAULT and name not in _formats_of_path(path):
+    named = _SUFFIXES.get(path.suffix.lower(), (name,))
+    if name not in named:
         raise argument_error(
             "format",
-            f"{path} is named like a file of the format {named!r}, but would be "
-            f"written as {name!r}. Pass format={named!r}, or choose another name.",
+            f"{path} is named like a file of the format {named[0]!r}, but would be "
+            f"written as {name!r}. Pass format={named[0]!r}, or choose another name.",
         )
+    # Without the task and the path.
+    known = list(inspect.signature(export_writer(name)).parameters)[2:]
     for option in options:
-        if option in known:
-            continue
-        others = [each for each in WRITERS if option in _options(each)]
-        hint = f" `{option}` is an option of: {', '.join(others)}." if others else ""
-        listed = ", ".join(f"`{each}`" for each in known)
-        msg = f"{name} has no option `{option}`. It has: {listed}.{hint}"
-        raise argument_error(option, msg)
-
-
-def _options(name: str) -> list[str]:
-    """Return the arguments of a writer after the task and the path."""
-    return list(inspect.signature(export_writer(name)).parameters)[2:]
+        if option not in known:
+            listed = ", ".join(f"`{each}`" for each in known) or "none"
+            msg = f"{name} has no option `{option}`. It has: {listed}."
+            raise argument_error(option, msg)

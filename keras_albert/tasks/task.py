@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import keras
 import numpy.typing as npt
@@ -30,7 +30,12 @@ from keras_albert.tasks.compile import AutomaticCompile
 from keras_albert.tasks.heads import UntrainedHeadWarning
 from keras_albert.tasks.predict import PredictFunction, outputs_of, predict_all
 from keras_albert.tasks.presets import TaskPresets, check_preprocessor
-from keras_albert.tasks.table import check_export_options, export_writer
+from keras_albert.tasks.table import (
+    WRITERS,
+    check_export_options,
+    export_writer,
+    format_of_path,
+)
 from keras_albert.text.packing import read_weights
 from keras_albert.text.reading import text_columns
 from keras_albert.types import Mode
@@ -39,6 +44,10 @@ from keras_albert.utils.remote import output_path
 
 # Arguments of `fit` that every process must pass alike.
 _STEPS = ("initial_epoch", "steps_per_epoch", "validation_steps", "validation_freq")
+
+ExportFormat = Literal[
+    "tf_saved_model", "onnx", "transformers_onnx", "web_page", "litert", "mediapipe"
+]
 
 # Arguments that a subclass passes on to Keras and KerasHub.
 _MODEL_ARGUMENTS = {"inputs", "outputs", "name", "trainable", "compile"}
@@ -672,40 +681,98 @@ class AlbertTask(AutomaticCompile, TaskPresets):
     def export(
         self,
         filepath: str | os.PathLike[str],
-        format: str = "tf_saved_model",  # noqa: A002  (Keras' own name)
-        **kwargs: Any,
+        format: ExportFormat | None = None,  # noqa: A002  (Keras' own name)
+        *,
+        inputs: Literal["tokens", "text"] | None = None,
+        pairs: bool = False,
+        quantize: Literal["int8", "dynamic_int8", "fp16"] | None = None,
+        sequence_length: int | None = None,
+        max_length: int | None = None,
+        top_k: int | None = None,
+        version: int | None = None,
+        javascript: str | os.PathLike[str] | None = None,
+        overwrite: bool = False,
     ) -> Path:
         """Write the model for a server or a device, which runs it without Keras.
 
-        SavedModels take strings, ONNX models ids or strings, and LiteRT files ids.
-        Folders with transformers' names are for programs that have its tokenizers.
+        - `"tf_saved_model"`: a directory of versions for TensorFlow Serving; it takes
+          strings.
+        - `"onnx"`: a file for ONNX Runtime, OpenVINO and others; it takes ids, or
+          strings.
+        - `"transformers_onnx"`: a folder for transformers.js, Optimum and
+          sentence-transformers.
+        - `"web_page"`: a folder with a page that runs the model in a browser.
+        - `"litert"`: a file for LiteRT (TensorFlow Lite); it takes ids.
+        - `"mediapipe"`: a file for MediaPipe's text tasks; it takes strings.
 
         Args:
-            filepath: string or path. The file to write; for a SavedModel the directory
-                of its versions. It may be in a remote storage: `s3://bucket/name`.
-            format: string. `"tf_saved_model"`, `"onnx"`, `"transformers_onnx"`,
-                `"server"`, `"web_page"`, `"litert"` or `"mediapipe"`. Defaults to
-                `"tf_saved_model"`.
-            **kwargs: Options of the format, as in `export_saved_model`, `export_onnx`,
-                `export_server`, `export_web_page`, `export_litert` or
-                `export_mediapipe`; `export_transformers_onnx` has none.
+            filepath: string or path. The file or directory to write. It may be in a
+                remote storage: `s3://bucket/name`.
+            format: string. Defaults to `None`: the format of the suffix (`"onnx"` of
+                `.onnx`, `"litert"` of `.tflite`), else `"tf_saved_model"`.
+            inputs: string. `"onnx"`: `"tokens"`, int32 ids from the preprocessor, with
+                numeric outputs; or `"text"`, strings, tokenized in the graph by
+                onnxruntime-extensions. Defaults to `None`, ids.
+            pairs: bool. `"onnx"`, of strings: whether the model also takes a second
+                text, `text_pair`. Defaults to `False`.
+            quantize: string. `"onnx"`: `"int8"`, which stores matrices in a quarter of
+                the size, and multiplies in int8. `"litert"` and `"mediapipe"`:
+                `"dynamic_int8"`, the same, or `"fp16"`, half the size. Defaults to
+                `None`, float32.
+            sequence_length: int. `"litert"` and `"mediapipe"`: the tokens of all rows,
+                for devices that need fixed shapes. Defaults to `None`, any length.
+            max_length: int. `"tf_saved_model"`: the maximum number of tokens in a row.
+                Defaults to `None`, the preprocessor's.
+            top_k: int. `"tf_saved_model"`: of a classifier, how many classes to return
+                as `top_k_labels` and `top_k_scores`; of a masked language model, how
+                many tokens for each mask. Defaults to `None`: no such outputs, and 5.
+            version: int. `"tf_saved_model"`: the version to write, which must be new.
+                Defaults to `None`, the next one.
+            javascript: string or path. `"web_page"`: a directory whose `node_modules`
+                contain onnxruntime-web and @huggingface/tokenizers. Defaults to `None`,
+                the current one.
+            overwrite: bool. `"onnx"`, `"litert"` and `"mediapipe"`: whether to replace
+                an existing file. Defaults to `False`; directories are replaced.
 
         Returns:
-            The path that was written.
+            The path that was written; of a SavedModel the directory of the version.
 
         Raises:
-            ValueError: If the format is unknown, lacks an option or contradicts the
-                suffix of the path, or the task has no preprocessor.
+            ImportError: If a package that the format needs is not installed.
+            FileExistsError: If the file or the version exists.
+            OSError: If the path cannot be written.
+            ValueError: If an argument is invalid, the format does not have it or
+                contradicts the suffix, or the task cannot be exported to it.
+            RuntimeError: If the process that writes TensorFlow's formats failed.
 
         Example:
             ```python
             classifier.export("served/mine")  # a SavedModel, version 1
-            classifier.export("mine.onnx", format="onnx", inputs="text")
+            classifier.export("mine.onnx", inputs="text")
             ```
         """
-        filepath = output_path(filepath)
-        check_export_options(format, filepath, kwargs)
-        return export_writer(format)(self, filepath, **kwargs)
+        path = output_path(filepath)
+        name = format or format_of_path(path)
+        arguments.check_choice(WRITERS, format=name)
+        options = {
+            "inputs": inputs,
+            "pairs": pairs,
+            "quantize": quantize,
+            "sequence_length": sequence_length,
+            "max_length": max_length,
+            "top_k": top_k,
+            "version": version,
+            "javascript": javascript,
+            "overwrite": overwrite,
+        }
+        # 0 is a version.
+        given = {
+            option: value
+            for option, value in options.items()
+            if value is not None and value is not False
+        }
+        check_export_options(name, path, given)
+        return export_writer(name)(self, path, **given)
 
 
 @contextmanager

@@ -9,7 +9,6 @@ import keras
 import numpy as np
 import numpy.typing as npt
 
-from keras_albert.tasks.task import AlbertTask
 from keras_albert.tasks.question_answering.answers import question_scores, squad_scores
 from keras_albert.tasks.task import AlbertTask
 from keras_albert.tasks.text_embedding.evaluation import correlations

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from keras_albert.tasks.classification.linear import SOLVED
 from keras_albert.tasks.table import TASKS
+from keras_albert.tasks.task import AlbertTask
 from keras_albert.training.model_card import (
     CardMetadata,
     code,
@@ -91,10 +92,7 @@ def model_card(
     row = TASKS[type(task).__name__]
     about = describe_size(task)
     if settings["exits"]:
-        about += (
-            " Each layer has a head, so texts can leave early; `keras-albert exits` "
-            "compares the rules."
-        )
+        about += " Each layer has a head, so texts can exit early."
     if settings["difference"]:
         about += f"\n\n{needs_base(str(settings['preset']))}"
     scores = [

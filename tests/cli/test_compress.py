@@ -49,7 +49,7 @@ def test_an_embedder_is_compressed_with_texts(presets, tmp_path, capsys):
     words = [presets / "embedder", tmp_path / "run", *sizes, *texts, *SHORT]
     assert compress(*words) == 0
     printed = capsys.readouterr().out
-    assert "72 texts, of which 7 are held out" in printed
+    assert "72 texts, 7 of them held out" in printed
     report = json.loads((tmp_path / "run" / "report.json").read_text())
     models = report["models"]
     assert list(models) == ["original", "start", "compressed"]
@@ -108,7 +108,7 @@ def test_without_data_the_start_is_saved(presets, tmp_path):
         (["--groups", 1, "--train", "dev.tsv"], "Pass both --train and --dev"),
         (
             ["--groups", 1, "--texts", "texts.txt", "no.txt", "--steps", 1],
-            "`--texts`: there is no file no.txt",
+            "--texts: there is no file no.txt",
         ),
         (["--groups", 1, "--hours", 1], "There is nothing to train on"),
         (["--groups", 1, "--student", "x"], "--student sets the sizes"),
@@ -116,7 +116,7 @@ def test_without_data_the_start_is_saved(presets, tmp_path):
             ["--student", "narrow", "--texts", "texts.txt", "--steps", 1],
             "have layers of the same width",
         ),
-        (["--groups", 3], "`--num-groups` can only be reduced"),
+        (["--groups", 3], "--num-groups: `num_groups` can only be reduced"),
         (
             ["--groups", 1, "--train", "dev.tsv", "--dev", "dev.tsv"],
             "An AlbertTextEmbedder learns from --texts",

@@ -109,9 +109,7 @@ def test_a_signal_ends_it_with_a_checkpoint(
     start(tmp_path / "run")
     printed = " ".join(capsys.readouterr().out.split())
     epochs = step // STEPS
-    assert (
-        f"going on after {epochs} epochs, at step {step} of {EPOCHS * STEPS}" in printed
-    )
+    assert f"resuming after epoch {epochs} (step {step} of {EPOCHS * STEPS})" in printed
     assert_same_outcome(tmp_path / "run", whole)
 
 

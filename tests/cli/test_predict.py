@@ -17,8 +17,8 @@ import pytest
 
 from keras_albert.cli import predict
 from keras_albert.cli.run_command import run_command
-from keras_albert.tasks.table import TASKS
 from keras_albert.tools.data_files import FileRows
+from keras_albert.tools.tasks import ANSWERING
 from tests.exports.served_models import TAGS, make_task
 
 TEXTS = [
@@ -162,7 +162,7 @@ def test_a_run_that_dies_goes_on(preset, file, expected, tmp_path, monkeypatch, 
     # Another batch size is the same run.
     assert run(*command[:-1], 50) == 0
     assert asked == [10, 10, 10, len(TEXTS) - whole]
-    assert f"going on after {whole} rows" in capsys.readouterr().err
+    assert f"resuming after {whole} rows" in capsys.readouterr().err
     assert_labels(read(output), expected)
     assert run(*command) == 1
     assert "already exists" in capsys.readouterr().err
@@ -312,7 +312,7 @@ def test_a_model_of_ids_answers_every_form_of_a_row(
 
 def test_a_model_of_ids_of_another_task_says_what_to_ask(tiny_proto, tmp_path, capsys):
     pytest.importorskip("onnxscript")
-    has_rows = {name for name, row in TASKS.items() if row.id_inputs}
+    has_rows = {name for name, how in ANSWERING.items() if how.id_inputs}
     assert has_rows == {f"Albert{name}" for name in IDS}
     name = "QuestionAnswerer"
     row, arguments, _ = ROWS[name]

@@ -72,7 +72,6 @@ def test_fewer_layers(plain, predict):
     [
         (["--patience", 1], "built with `exits=True`"),
         (["--patience", 1, "--num-layers", 1], "built with `exits=True`"),
-        (["--threshold", 0.9, "--tolerance", 0.1], "difference between scores"),
     ],
 )
 def test_a_preset_without_exits(plain, predict, options, message, capsys):
@@ -87,25 +86,3 @@ def test_an_export_has_one_depth(name, option, predict, tmp_path, capsys):
     (tmp_path / name).write_bytes(b"")
     assert predict(str(tmp_path / name), option, 1) is None
     assert "whose depth is fixed" in " ".join(capsys.readouterr().err.split())
-
-
-def test_texts_leave_an_onnx_model(with_exits, predict, tmp_path, capsys):
-    for package in ("onnxscript", "onnxruntime", "onnxruntime_extensions"):
-        pytest.importorskip(package)
-    with_exits.save_to_preset(tmp_path / "preset")
-    model = str(tmp_path / "early.onnx")
-    words = ["export", str(tmp_path / "preset"), model, "--format", "onnx"]
-    words += ["--inputs", "text", "--early", "patience"]
-    assert run_command(words) == 0
-    expected = with_exits.classify(TEXTS, patience=1, return_depths=True)
-    found = predict(model, "--patience", 1, "--return-depths")
-    for name in ("label", "depth"):
-        assert [row[name] for row in found] == [row[name] for row in expected]
-    assert "depth" not in predict(model, "--patience", 1)[0]
-    capsys.readouterr()
-    for options, message in (
-        ([], "takes --patience. Received: neither"),
-        (["--threshold", 0.9], "takes --patience. Received: --threshold"),
-    ):
-        assert predict(model, *options) is None
-        assert message in " ".join(capsys.readouterr().err.split())

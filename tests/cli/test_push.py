@@ -143,7 +143,7 @@ def test_checkpoints_are_not_mixed(hub, presets, capsys):
     assert "model.weights.h5" in shown
     assert sorted(hub["me/vectors"]["main"].iterdir()) == before
     assert push(presets / "vectors", handle, *options, "--private") == 1
-    assert "is public, and `--private` applies to new" in capsys.readouterr().err
+    assert "is public, and `private` applies to new" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

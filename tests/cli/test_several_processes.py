@@ -147,11 +147,11 @@ def test_two_processes_stop_and_go_on_to_where_one_ends(files):
         assert "exitcode: -9" in printed
         starts = 2
     # Only the first process speaks.
-    for words in ("2 classes", "epochs, at step"):
+    for words in ("2 classes", "resuming after epoch"):
         assert printed.count(words) == starts * (alone.count(words) or 1), words
     if BACKEND == "tensorflow":
         return
-    assert printed.count("going on after 12 rows") == 1
+    assert printed.count("resuming after 12 rows") == 1
     answers, others = (
         list(map(json.loads, (files / f"{name}.jsonl").read_text().splitlines()))
         for name in ("two", "one")

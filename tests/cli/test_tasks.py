@@ -5,6 +5,7 @@ import json
 import pytest
 from huggingface_hub import ModelCard
 
+from keras_albert.tasks.table import TASKS as ROWS
 from keras_albert.tools.tasks import TASKS
 
 WORDS = [["Ada", "lives", "in", "Oslo"], ["Oslo", "knows", "Ada"]] * 4
@@ -90,7 +91,7 @@ def test_from_a_file_to_a_preset(run, tmp_path, kind):
     assert metadata.library_name == "keras-albert"
     assert metadata.eval_results
     # The code in the model card works.
-    assert eval(TASKS[kind].row.use, {"model": loaded}) is not None  # noqa: S307
+    assert eval(ROWS[type(loaded).__name__].use, {"model": loaded}) is not None  # noqa: S307
 
 
 @pytest.mark.parametrize("highest", [0.8, 10.0])

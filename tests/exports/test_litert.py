@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from keras_albert import AlbertBackbone, AlbertClassifier
-from keras_albert.exports.tasks import float_task
+from keras_albert.exports.shared import float_task
 from tests.exports.served_models import make_task, write
 from tests.exports.token_cases import (
     CASES,

@@ -19,9 +19,6 @@ SIGNATURES = {
     "serve_document": Signature({"text": TEXT}, {"label": TEXT}),
     "entities": Signature({"text": TEXT}, {"label": ENTITIES}),
     "serve_tokens": Signature({"token_ids": IDS}, {"label": TEXT}),
-    "serve_early": Signature(
-        {"text": TEXT, "patience": TensorSpec("int32", ())}, {"label": TEXT}
-    ),
 }
 FIRST = {"instances": ["first"]}
 
@@ -34,9 +31,8 @@ class HeldModel:
         self.begun, self.released = Event(), Event()
 
     def __call__(self, signature, inputs):
-        array, *numbers = inputs.values()
+        (array,) = inputs.values()
         rows = array.tolist()
-        signature = " ".join([signature, *map(str, numbers)])
         self.calls.append((signature, rows))
         self.begun.set()
         assert self.released.wait(60)
@@ -86,15 +82,6 @@ def text(*texts, signature="serving_default"):
 
 def ids(*rows):
     return {"signature_name": "serve_tokens", "instances": list(rows)}
-
-
-def test_requests_with_the_same_number_share_a_call(start):
-    bodies = [
-        {"signature_name": "serve_early", "inputs": {"text": [name], "patience": n}}
-        for name, n in (("a", 1), ("b", 2), ("c", 1))
-    ]
-    _, calls = ask(start(), *bodies)
-    assert calls == [("serve_early 1", [b"a", b"c"]), ("serve_early 2", [b"b"])]
 
 
 def test_requests_that_wait_share_a_call_and_have_their_own_answers(start):

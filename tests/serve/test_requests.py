@@ -16,7 +16,6 @@ SIGNATURES = {
     "choose": Signature({"question": TEXT, "choices": CHOICES}, {}),
     "tokens": Signature({"token_ids": IDS}, {}),
     "numbers": Signature({"x": TensorSpec("float32", (None,))}, {}),
-    "early": Signature({"text": TEXT, "patience": TensorSpec("int32", ())}, {}),
 }
 
 CHOOSE, TOKENS = {"signature_name": "choose"}, {"signature_name": "tokens"}
@@ -47,18 +46,6 @@ def test_rows_and_columns_are_the_same():
     assert plain(in_rows) == plain(in_columns)
     assert plain(in_rows)["choices"] == [[b"a", b"b"], [b"", b"c"]]
     assert plain(in_rows)["question"] == ["é?".encode(), b""]
-
-
-def test_a_number_of_all_rows_is_next_to_the_columns():
-    columns = {"text": ["a", "b"], "patience": 2}
-    request = read(signature_name="early", inputs=columns)
-    assert plain(request) == {"text": [b"a", b"b"], "patience": 2}
-    assert request.inputs["patience"].shape == ()
-    rows = [{"text": "a", "patience": 2}]
-    with pytest.raises(ValueError, match="`patience` must be one number for all rows"):
-        read(signature_name="early", instances=rows)
-    with pytest.raises(ValueError, match="`patience` must hold int32 numbers"):
-        read(signature_name="early", inputs=columns | {"patience": [2]})
 
 
 def test_one_input_needs_no_name():

@@ -8,11 +8,11 @@ from types import SimpleNamespace
 import keras
 import numpy as np
 import pytest
+from keras_albert.tasks.predict_function import OneTextPrograms
 
 from keras_albert import AlbertBackbone, AlbertClassifier, AlbertTextEmbedder
 from keras_albert.data.model_input import preprocess_batch
 from keras_albert.tasks.predict import mask_outputs
-from keras_albert.tasks.predict_function import OneTextPrograms
 from tests.one_backend import on_one_backend_except
 from tests.tasks.every_task import CLASSES, cases
 from tests.tasks.small_models import small_backbone

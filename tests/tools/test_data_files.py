@@ -1,6 +1,5 @@
 """Users' tables: invalid values are errors that name the file and the row."""
 
-import argparse
 import gzip
 from pathlib import Path
 
@@ -10,12 +9,9 @@ from keras_albert.tools.data_files import FileRows, describe, read_table
 from keras_albert.tools.datasets import check_files
 from keras_albert.tools.tasks import TASKS
 
-_NO_OPTIONS = {"limit": None, "text_column": None, "text_pair_column": None}
 
-
-def read(kind, path, **options):
-    options = _NO_OPTIONS | {"label_column": None} | options
-    return TASKS[kind].read(path, argparse.Namespace(**options))
+def read(kind, path, **columns):
+    return TASKS[kind].read(path, columns)
 
 
 def write(tmp_path, name, contents):

@@ -1,4 +1,4 @@
-"""`keras-albert evaluate`, and the metrics that `finetune` reports as well."""
+"""How good a model is, also by `keras-albert evaluate`."""
 
 import contextlib
 import json
@@ -10,14 +10,15 @@ import pytest
 from sklearn import metrics
 
 from keras_albert import (
+    AlbertClassifier,
     AlbertMultipleChoice,
     AlbertQuestionAnswerer,
     AlbertTokenClassifier,
 )
-from keras_albert.cli.run_command import build_parser, run_command
+from keras_albert.cli.run_command import run_command
 from keras_albert.tasks import squad_scores
-from keras_albert.tools.datasets import Dataset
-from keras_albert.tools.evaluation import calibration, intervals, run_evaluate
+from keras_albert.tools import Dataset, evaluate
+from keras_albert.tools.evaluation import calibration, intervals
 from keras_albert.tools.metrics import (
     evaluate_answers,
     evaluate_choices,
@@ -46,15 +47,14 @@ def file(tmp_path):
     return path
 
 
-def evaluate(*words):
-    _, parsers = build_parser()
-    run_evaluate(parsers["evaluate"].parse_args([*map(str, words)]))
+def run_evaluate(*words):
+    assert run_command(["evaluate", *map(str, words)]) == 0
 
 
 def test_metrics_groups_and_worst_rows(file, tmp_path, capsys):
     output = tmp_path / "errors"
     words = (PRESET, file, "--slice", "source", "--output", output, "--resamples", 200)
-    evaluate(*words, "--explain")
+    run_evaluate(*words, "--explain")
     printed = capsys.readouterr().out
     report = json.loads((output / "report.json").read_text())
     assert report["scores"]["accuracy"] == pytest.approx(10 / 12)
@@ -67,7 +67,7 @@ def test_metrics_groups_and_worst_rows(file, tmp_path, capsys):
     rows = [*map(json.loads, (output / "rows.jsonl").read_text().splitlines())]
     assert {row["row"] for row in rows[:2]} == set(WRONG)
     assert rows[0]["error"] >= rows[1]["error"] > 1 > rows[2]["error"]
-    assert printed.count("the model says") == 2
+    assert printed.count("predicted") == 2
     assert printed.count("because of") == 2
     assert "'boring'" in printed
     assert all(f"test.jsonl, line {number + 1}: " in printed for number in WRONG)
@@ -78,7 +78,7 @@ def test_metrics_groups_and_worst_rows(file, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--slice", "place"], "`--slice place` is not .* text, label, source"),
+        (["--slice", "place"], "--slice: 'place' is not .* text, label, source"),
         (["--output", "."], "already exists"),
         (["--limit", "0"], "--limit"),
     ],
@@ -93,8 +93,9 @@ def test_mistakes_are_named(file, capsys, words, message):
 def test_a_label_that_the_model_does_not_have_is_named(file):
     with file.open("a") as stream:
         stream.write('\n{"text": "so so", "label": "neutral", "source": "a"}')
+    model = AlbertClassifier.from_preset(PRESET)
     with pytest.raises(ValueError, match=r"line 13 has the label 'neutral'"):
-        evaluate(PRESET, file)
+        evaluate(model, file)
 
 
 def test_intervals_are_those_of_the_binomial():
@@ -136,7 +137,7 @@ def test_classes_are_evaluated_as_by_scikit_learn():
     random = np.random.default_rng(0)
     outputs = random.dirichlet(np.ones(3), 50)
     truth = random.choice(["a", "b"], 50).tolist()
-    evaluated = evaluate_classes(Fake(outputs), Dataset(["x"] * 50, truth, list, ""))
+    evaluated = evaluate_classes(Fake(outputs), Dataset(["x"] * 50, truth))
     answers = np.array(Fake.class_names)[outputs.argmax(-1)]
     expected = metrics.classification_report(
         truth, answers, labels=Fake.class_names, output_dict=True, zero_division=0
@@ -158,7 +159,7 @@ def test_several_labels_are_evaluated_as_by_scikit_learn():
     outputs = random.random((40, 3))
     flags = random.random((40, 3)) < 0.4
     y = [[n for n, flag in zip("abc", row, strict=True) if flag] for row in flags]
-    data = Dataset(["x"] * 40, y, list, "")
+    data = Dataset(["x"] * 40, y)
     evaluated = evaluate_classes(Fake(outputs, is_multi_label=True), data)
     answers = outputs >= 0.5
     scores = {
@@ -177,7 +178,7 @@ def test_entities_are_evaluated_as_by_the_task():
     words = [["Anna", "saw", "Rome"], ["no", "one"], ["in", "New", "York", "City"]]
     tags = [["B-person", "O", "B-group"], ["O", "B-person"]]
     tags.append(["O", "B-location", "I-location", "I-location"])
-    evaluated = evaluate_entities(tagger, Dataset(words, tags, list, ""))
+    evaluated = evaluate_entities(tagger, Dataset(words, tags))
     expected = tagger.evaluate_entities(words, tags)
     every = evaluated.rows.score(np.arange(3))
     for name in ("precision", "recall", "f1"):
@@ -192,7 +193,7 @@ def test_answers_are_evaluated_as_by_squad():
     x = ["Who saw a dog?", "What did Anna see?", "When?"], ["Anna saw a big dog."] * 3
     y = [{"text": ["Anna"]}, {"text": ["dog", "a dog"]}, {"text": []}]
     y = [row | {"answer_start": [0] * len(row["text"])} for row in y]
-    evaluated = evaluate_answers(reader, Dataset(x, y, list, ""))
+    evaluated = evaluate_answers(reader, Dataset(x, y))
     expected = squad_scores([found["answer"] for found in reader.answer(*x)], y)
     assert evaluated.report.scores == pytest.approx(expected)
     every = evaluated.rows.score(np.arange(3))
@@ -206,7 +207,7 @@ def test_choices_are_evaluated_as_by_the_task():
     with warnings.catch_warnings():
         # Of the new head.
         warnings.simplefilter("ignore")
-        evaluated = evaluate_choices(chooser, Dataset(x, y, list, ""))
+        evaluated = evaluate_choices(chooser, Dataset(x, y))
     expected = chooser.evaluate(x, y, verbose=0, return_dict=True)
     assert evaluated.report.scores == pytest.approx(expected, abs=1e-5)
 
@@ -227,7 +228,7 @@ def test_texts_with_several_labels_are_read_from_files(tmp_path):
     report = json.loads((output / "report.json").read_text())
     assert set(report["classes"]) == {"delivery", "quality"}
     errors = tmp_path / "errors"
-    evaluate(output / "preset", tmp_path / "dev.jsonl", f"--output={errors}")
+    run_evaluate(output / "preset", tmp_path / "dev.jsonl", f"--output={errors}")
     found = json.loads((errors / "report.json").read_text())
     assert found["scores"] == pytest.approx(report["scores"])
     assert found["settings"]["worst"] == 5

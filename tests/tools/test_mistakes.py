@@ -1,4 +1,4 @@
-"""`keras-albert check`."""
+"""Mistakes in labelled data, also by `keras-albert check`."""
 
 import csv
 import json
@@ -9,7 +9,7 @@ import pytest
 
 from keras_albert import AlbertTextEmbedder
 from keras_albert.cli.run_command import run_command
-from keras_albert.tools.datasets import Dataset
+from keras_albert.tools import Dataset, check
 from keras_albert.tools.mistakes import doubtful_labels
 
 MESSAGES = Path(__file__).parents[2] / "examples" / "data" / "support_messages.tsv"
@@ -26,7 +26,7 @@ def write(path, rows):
     return str(path)
 
 
-def check(tmp_path, train, dev=(), *words):
+def run_check(tmp_path, train, dev=(), *words):
     """Run the command, and return its status and the findings by their kinds."""
     output = tmp_path / "found.json"
     files = [write(tmp_path / "train.tsv", train)]
@@ -38,7 +38,7 @@ def check(tmp_path, train, dev=(), *words):
 
 
 def test_good_files_have_no_errors(tmp_path, capsys):
-    status, found = check(tmp_path, ROWS, [("the app has crashed", "refund")])
+    status, found = run_check(tmp_path, ROWS, [("the app has crashed", "refund")])
     assert status == 0
     assert set(found) == {"small classes"}
     assert "errors: 0, notes: 1" in capsys.readouterr().out
@@ -50,16 +50,21 @@ def test_good_files_have_no_errors(tmp_path, capsys):
         ("leakage", ROWS, [("Where is my  parcel", "delivery")], "dev.tsv, line 2"),
         ("contradiction", [*ROWS, (ROWS[0][0], "refund")], [], "train.tsv, line 6"),
         ("unknown labels", ROWS, [("hello", "Refund")], "dev.tsv, line 2"),
-        ("one class", ROWS[:2], [], "train.tsv, line 2: 'delivery'"),
         ("empty", [*ROWS, (" ", "refund")], [], "train.tsv, line 6"),
     ],
 )
 def test_errors_set_the_status(tmp_path, capsys, kind, train, dev, place):
-    status, found = check(tmp_path, train, dev)
+    status, found = run_check(tmp_path, train, dev)
     assert status == 1
     assert found[kind]["is_error"]
     assert place in found[kind]["examples"][0]
     assert f"error, {kind}: 1 " in capsys.readouterr().out
+
+
+def test_one_class_is_an_error():
+    rows = Dataset(["a parcel", "a bread"], ["delivery"] * 2)
+    (found,) = [each for each in check(rows) if each.is_error]
+    assert str(found) == "error, one class: only one class"
 
 
 def test_notes(tmp_path):
@@ -76,7 +81,7 @@ def test_notes(tmp_path):
     new.write_text("where is my parcel\nI want my money or my parcel\n")
     rows = [(f"{text} {n}", label) for text, label in ROWS for n in range(5)]
     words = ("--unlabelled", str(new))
-    status, found = check(tmp_path, train + rows, [], *words)
+    status, found = run_check(tmp_path, train + rows, [], *words)
     assert status == 0
     places = {
         "duplicates": "line 2: 'delivery' where is my parcel = ",
@@ -116,7 +121,7 @@ def test_flipped_labels_are_found():
         labels[row] = str(random.choice(sorted(set(labels) - {labels[row]})))
     embedder = AlbertTextEmbedder.from_preset("albert_small_en_uncased")
     vectors = embedder.embed(texts)
-    (finding,) = doubtful_labels(Dataset(texts, labels, list, ""), vectors)
+    (finding,) = doubtful_labels(Dataset(texts, labels), vectors)
     places = [each.partition("row ")[2] for each in finding.examples]
     found = {int(place.partition(":")[0]) for place in places}
     assert len(found & flipped) > 0.55 * len(flipped)

@@ -11,7 +11,7 @@ import onnx
 import onnx_ir
 from onnxscript import GraphBuilder
 
-from keras_albert.exports.tasks import float_weight, graph_class, split_int8
+from keras_albert.exports.shared import float_weight, graph_class, split_int8
 from keras_albert.layers.base_layer import gelu_approximate, get_activation
 from keras_albert.tasks.task import AlbertTask
 
@@ -233,12 +233,12 @@ class OnnxBackbone:
 
     def encode(self, ids: dict[str, Any]) -> Any:
         """Return the `sequence_output` of ids, which are integers `(rows, length)`."""
-        x, bias = self.begin(ids)
+        x, bias = self.start(ids)
         for layer in range(self.backbone.num_layers):
             x = self.run_layer(x, bias, layer)
         return x
 
-    def begin(self, ids: dict[str, Any]) -> tuple[Any, Any]:
+    def start(self, ids: dict[str, Any]) -> tuple[Any, Any]:
         """Return the first layer's input, and the bias of all layers."""
         op, builder, layer = self.op, self.builder, self.backbone.embedding
         tokens = builder.embed(layer.token_embedding, ids["token_ids"])
@@ -258,23 +258,15 @@ class OnnxBackbone:
         # For all heads and all queries.
         return x, op.Unsqueeze(bias, [1, 2])
 
-    def run_layer(self, x: Any, bias: Any, layer: Any) -> Any:
-        """Run a virtual layer: return its output for `begin`'s, or another layer's."""
-        # `layer` is an int, or a scalar in the graph if there is one group.
+    def run_layer(self, x: Any, bias: Any, layer: int) -> Any:
+        """Run a virtual layer: return its output for `start`'s, or another layer's."""
         op, backbone, encoder = self.op, self.backbone, self.backbone.encoder
         activation = get_activation(backbone.activation)
-        is_known = isinstance(layer, int)
-        group = encoder.group_of(layer, backbone.num_layers) if is_known else 0
+        group = encoder.group_of(layer, backbone.num_layers)
         for inner, block in enumerate(encoder.group_blocks(group)):
             own = None
             if encoder.adapters is not None:
-                if is_known:
-                    number = encoder.run_number(
-                        layer, inner, group, backbone.num_layers
-                    )
-                else:
-                    number = op.Mul(layer, encoder.num_inner_repetitions)
-                    number = op.Add(number, inner)
+                number = encoder.run_number(layer, inner, group, backbone.num_layers)
                 own = self._own_weights(number)
             x = op.Add(x, self._attend(block, x, bias, own))
             x = self._layer_norm(block.attention_layer_norm, x, own)
@@ -360,16 +352,11 @@ class OnnxBackbone:
 
 
 def build_onnx_model(
-    task: AlbertTask,
-    inputs: str,
-    pairs: bool,
-    quantize: bool,
-    metadata: dict[str, str],
-    **options: Any,
+    task: AlbertTask, inputs: str, pairs: bool, quantize: bool, metadata: dict[str, str]
 ) -> bytes:
     """Return a checked ONNX file; see `export_onnx` for the arguments."""
     builder = OnnxBuilder(quantize)
-    graph = graph_class(task, "onnx")(task, builder, **options)
+    graph = graph_class(task, "onnx")(task, builder)
     if inputs == "text":
         builder.graph.opset_imports[TEXT_DOMAIN] = 1
         graph.from_texts(pairs)

@@ -6,11 +6,11 @@ import os
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-from keras_albert.exports import tasks
-from keras_albert.tasks.classification.early_exit import read_exit_rule
+from keras_albert.exports import shared
 from keras_albert.tasks.task import AlbertTask
+from keras_albert.utils.arguments import check_choice
 from keras_albert.utils.atomic_files import atomic_file, check_new_file
 from keras_albert.utils.environment import check_packages
 
@@ -22,7 +22,6 @@ def export_onnx(
     pairs: bool = False,
     quantize: Literal["int8"] | None = None,
     overwrite: bool = False,
-    early: Literal["patience", "threshold"] | None = None,
 ) -> Path:
     """Write a model for ONNX Runtime, OpenVINO and others.
 
@@ -47,11 +46,6 @@ def export_onnx(
             batch (for documents, of a batch of windows), so that a row's result depends
             slightly on the others. Defaults to `None`, float32.
         overwrite: bool. Whether to replace an existing file. Defaults to `False`.
-        early: string. The rule by which texts leave a classifier with exits: each
-            layer is an iteration of a loop that ends when all texts have left.
-            `"patience"` and `"threshold"` are further inputs, scalars in int32 and
-            float32 (of a regression also `tolerance`); `depth` is a further output,
-            int32 `(batch,)`. Defaults to `None`, the depth of the model.
 
     Returns:
         The path.
@@ -72,14 +66,12 @@ def export_onnx(
         ...     "films.onnx", format="onnx", inputs="text", quantize="int8")
         PosixPath('films.onnx')
     """
-    _check_arguments(task, inputs, pairs, quantize, early)
+    _check_arguments(task, inputs, pairs, quantize)
     check_new_file(path, overwrite)
     check_onnx()
-    options = {} if early is None else {"early": early}
-    task = tasks.with_one_head(task) if early is None else task
     # The path is tried first, so that errors appear before any work is done.
-    with tasks.explained_errors(path), atomic_file(path) as partial:
-        write_onnx(task, partial, inputs, pairs, quantize == "int8", **options)
+    with atomic_file(path) as partial:
+        write_onnx(task, partial, inputs, pairs, quantize == "int8")
     if inputs == "text":
         _load_text_operations()
     return path
@@ -106,63 +98,28 @@ def write_onnx(
     inputs: str,
     pairs: bool = False,
     quantize: bool = False,
-    **options: Any,
 ) -> None:
-    """Write a task with one head, unless it is `early`, to a new file.
-
-    `inputs` as in `export_onnx`, or "transformers".
-    """
+    """Write a task to a new file; `inputs` as in `export`, or "transformers"."""
+    task = shared.with_one_head(task)
     build = import_module("keras_albert.exports.onnx.builder").build_onnx_model
     # The only type of metadata in ONNX is string.
     described = {
         name: x if isinstance(x, str) else json.dumps(x, ensure_ascii=False)
-        for name, x in tasks.describe_model(task, inputs).items()
+        for name, x in shared.describe_model(task, inputs).items()
     }
-    path.write_bytes(build(task, inputs, pairs, quantize, described, **options))
+    path.write_bytes(build(task, inputs, pairs, quantize, described))
 
 
 def _check_arguments(
-    task: AlbertTask, inputs: str, pairs: bool, quantize: str | None, early: str | None
+    task: AlbertTask, inputs: str, pairs: bool, quantize: str | None
 ) -> None:
-    row = tasks.row_of(task)
-    if inputs not in ("tokens", "text"):
+    row = shared.row_of(task)
+    check_choice(("tokens", "text"), inputs=inputs)
+    check_choice((None, "int8"), quantize=quantize)
+    if pairs and not (row.pairs and inputs == "text"):
         raise ValueError(
-            f"`inputs` must be 'tokens' or 'text'. Received: inputs={inputs!r}"
-        )
-    if quantize not in (None, "int8"):
-        msg = f"`quantize` must be None or 'int8'. Received: quantize={quantize!r}"
-        raise ValueError(msg)
-    if pairs and inputs != "text":
-        raise ValueError(
-            "`pairs` applies to inputs of texts; ids contain pairs already. Leave out "
-            '`pairs`, or pass inputs="text".'
-        )
-    if pairs and not row.pairs:
-        raise ValueError(
-            f"{type(task).__name__} has fixed text inputs, without a choice of pairs. "
-            "Leave out `pairs`."
+            "`pairs` is for a classifier, masked language model or embedder with "
+            f'inputs="text". Received: {type(task).__name__}, {inputs=}'
         )
     if inputs == "text":
-        tasks.check_tokenizer(
-            task,
-            "A model that takes texts contains its preprocessor, but this task has "
-            'none. Build it with one, or pass format="onnx", inputs="tokens".',
-        )
-    if early is None:
-        return
-    if early not in ("patience", "threshold"):
-        msg = (
-            "`early` must be None, 'patience' or 'threshold'. Received: "
-            f"early={early!r}"
-        )
-        raise ValueError(msg)
-    if not getattr(task, "exits", 0):
-        raise ValueError(
-            f"`early` needs a head after each layer, and this {type(task).__name__} "
-            "has none. Train an AlbertClassifier that is built with `exits=True`, or "
-            "leave out `early`."
-        )
-    # The settings of any model that has such exits at all.
-    tolerance = 1.0 if task.is_regression and early == "patience" else None
-    least: Any = {"patience": 1, "threshold": 0.5}[early]
-    read_exit_rule(task, **{early: least}, tolerance=tolerance)
+        shared.check_tokenizer(task, "A model of texts")

@@ -7,7 +7,7 @@ import keras
 from keras_albert.data.preprocessed_inputs import ID_NAMES
 from keras_albert.exports.onnx.builder import OnnxBackbone, OnnxBuilder
 from keras_albert.exports.onnx.text import OnnxText, Pieces
-from keras_albert.exports.tasks import WINDOWS_AT_ONCE
+from keras_albert.exports.shared import WINDOWS_AT_ONCE
 from keras_albert.tasks.task import AlbertTask
 
 

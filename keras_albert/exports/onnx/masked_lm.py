@@ -6,7 +6,7 @@ import numpy as np
 
 from keras_albert.exports.onnx.graph import OnnxTask
 from keras_albert.exports.onnx.text import OnnxText, Pieces
-from keras_albert.exports.tasks import SPACES, TOP_K, token_names
+from keras_albert.exports.shared import SPACES, TOP_K, token_names
 
 
 class MaskedLMGraph(OnnxTask):

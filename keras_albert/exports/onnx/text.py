@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from keras_albert.exports.onnx.builder import TABLE_DOMAIN, OnnxBuilder
-from keras_albert.exports.tasks import SPACES, word_pattern
+from keras_albert.exports.shared import SPACES, word_pattern
 from keras_albert.text.tokenizer import word_piece
 from keras_albert.text.tokenizer.sentencepiece_file import (
     SPECIAL_TOKENS,

@@ -6,7 +6,7 @@ import numpy as np
 
 from keras_albert.exports.onnx.graph import OnnxTask, OnnxWindows
 from keras_albert.exports.onnx.text import OnnxCharacters, Pieces, split_words
-from keras_albert.exports.tasks import entity_tables
+from keras_albert.exports.shared import entity_tables
 from keras_albert.text.packing import window_stride
 from keras_albert.text.tag_schemes import OUTSIDE
 

@@ -1,13 +1,13 @@
 """The base class of all served TensorFlow graphs, and their windows."""
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
 
 from keras_albert.data.preprocessed_inputs import ID_NAMES
-from keras_albert.exports.tasks import WINDOWS_AT_ONCE
+from keras_albert.exports.shared import WINDOWS_AT_ONCE
 from keras_albert.tasks.task import AlbertTask
 from keras_albert.text.packing import (
     OverlappingWindows,
@@ -89,35 +89,20 @@ class TaskGraph:
         return tf.function(serve_tokens, input_signature=specs, autograph=False)
 
 
-def text_signature(
-    function: Callable[..., dict[str, Any]],
-    numbers: Mapping[str, Any] | None = None,
-    **ranks: int,
-) -> Any:
-    """Make a served function of strings, by rank, and of scalars, by dtype."""
-    # The strings are the parameters, of rank 1 unless `ranks` says more; scalars
-    # follow.
+def text_signature(function: Callable[..., dict[str, Any]], **ranks: int) -> Any:
+    """Make a served function of strings, its parameters; `ranks` if not 1."""
+    parameters = inspect.signature(function).parameters
     specs = [
         tf.TensorSpec((None,) * ranks.get(name, 1), tf.string, name)
-        for name, parameter in inspect.signature(function).parameters.items()
-        if parameter.kind is parameter.POSITIONAL_OR_KEYWORD
-    ]
-    scalars = [
-        tf.TensorSpec((), dtype, name) for name, dtype in (numbers or {}).items()
+        for name in parameters
     ]
 
-    def serve(*inputs: Any) -> dict[str, Any]:
-        texts, values = inputs[: len(specs)], inputs[len(specs) :]
-        return function(*check_rows(texts, specs), *values)
+    def serve(*texts: Any) -> dict[str, Any]:
+        return function(*check_rows(texts, specs))
 
     # TensorFlow passes inputs by name only if the parameters have names.
-    serve.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-        [
-            inspect.Parameter(spec.name, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-            for spec in (*specs, *scalars)
-        ]
-    )
-    return tf.function(serve, input_signature=[*specs, *scalars], autograph=False)
+    serve.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
+    return tf.function(serve, input_signature=specs, autograph=False)
 
 
 def check_rows(tensors: Sequence[Any], specs: Sequence[Any]) -> list[Any]:

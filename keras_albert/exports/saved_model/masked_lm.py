@@ -5,7 +5,7 @@ from typing import Any
 import tensorflow as tf
 
 from keras_albert.exports.saved_model.graph import TaskGraph, counts_of, text_signature
-from keras_albert.exports.tasks import SPACES, TOP_K, token_names
+from keras_albert.exports.shared import SPACES, TOP_K, token_names
 from keras_albert.text.packing import pack_in_graph
 
 

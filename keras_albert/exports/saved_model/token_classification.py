@@ -6,7 +6,7 @@ import tensorflow as tf
 import tensorflow_text as tf_text
 
 from keras_albert.exports.saved_model import graph
-from keras_albert.exports.tasks import SPACES, entity_tables, word_pattern
+from keras_albert.exports.shared import SPACES, entity_tables, word_pattern
 from keras_albert.text.packing import join_in_graph, window_stride
 from keras_albert.text.tag_schemes import OUTSIDE, Span, spans_to_tags
 from keras_albert.text.tokenizer.graph_tokenizers import find_characters

@@ -19,14 +19,12 @@ from keras_albert.exports.replay_program import (
     describe,
     input_specs,
 )
-from keras_albert.exports.tasks import graph_class
+from keras_albert.exports.shared import graph_class
 from keras_albert.tasks.presets import load_saved_task
 from keras_albert.text.packing import SpecialIds
 from keras_albert.utils.environment import versions
 from keras_albert.utils.reading import write_json
 
-# The numbers of the requests that a server runs first.
-_NUMBERS = {"patience": 1, "threshold": 0.9, "tolerance": 0.1}
 _SHORT = b"A short text, with a [MASK] in it."
 _WORDS = len(_SHORT.split())
 
@@ -91,8 +89,6 @@ def _write_warm_up(
 
 def _make_input(spec: Any, rows: int, length: int, special: SpecialIds) -> Any:
     rank = spec.shape.rank
-    if rank == 0:
-        return np.array(_NUMBERS[spec.name], spec.dtype.as_numpy_dtype)
     if spec.dtype.name == "string":
         # A word has at least one token, so that the long text fills a row.
         text = _SHORT if rows > 1 else b" ".join([_SHORT] * (1 + length // _WORDS))

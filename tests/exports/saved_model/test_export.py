@@ -1,14 +1,14 @@
 """Served predictions of classifiers, and what an export says of itself."""
 
 import json
+import random
 
 import keras
 import numpy as np
 import pytest
 
-from tests.exports.early_exits import TEXTS
 from tests.exports.served_calls import ServedModel
-from tests.exports.served_models import HARD, balance, make_task, write
+from tests.exports.served_models import HARD, WORDS, balance, make_task, write
 from tests.programs import run_python
 from tests.warm_python.start import REAL_PYTHON
 
@@ -16,6 +16,11 @@ tf = pytest.importorskip("tensorflow")
 pytest.importorskip("tensorflow_text")
 
 LABELS = ("billing", "praise", "returns")
+_RANDOM = random.Random(7)
+TEXTS = [
+    *(" ".join(_RANDOM.choices(WORDS.split(), k=k)) for k in range(1, 31, 2)),
+    *HARD,
+]
 IDS = ("token_ids", "segment_ids", "padding_mask")
 
 

@@ -1,11 +1,9 @@
-"""What all exports share: checks, tables, metadata and weights of tasks, and errors."""
+"""What all exports share: checks, tables, metadata and weights of tasks."""
 
 import re
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from functools import cache
-from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any
 
@@ -16,6 +14,7 @@ import numpy.typing as npt
 from keras_albert import tasks
 from keras_albert.layers.base_layer import get_activation
 from keras_albert.preprocessors.token_classification import pattern_of_words
+from keras_albert.tasks.classification.early_exit import with_last_head
 from keras_albert.tasks.table import TASKS, TaskRow
 from keras_albert.tasks.task import AlbertTask
 from keras_albert.text.tag_schemes import tags_to_spans
@@ -39,7 +38,7 @@ def row_of(task: AlbertTask) -> TaskRow:
 
 def with_one_head(task: AlbertTask) -> Any:
     """Return a task without the heads that a model of its depth does not run."""
-    return task.without_exits() if getattr(task, "exits", 0) else task
+    return with_last_head(task) if getattr(task, "exits", 0) else task
 
 
 def check_activations(task: AlbertTask) -> None:
@@ -55,13 +54,13 @@ def check_activations(task: AlbertTask) -> None:
             )
 
 
-def check_tokenizer(task: AlbertTask, without: str) -> None:
-    """Raise if there is no vocabulary, or if the tokenizer truncates.
-
-    `without` is the message for a task without a preprocessor.
-    """
+def check_tokenizer(task: AlbertTask, name: str) -> None:
+    """Check that an export, by its name, can contain the vocabulary of a task."""
     if task.preprocessor is None:
-        raise ValueError(without)
+        raise ValueError(
+            f"{name} tokenizes texts, but this task has no preprocessor. Build it with "
+            "one."
+        )
     task.preprocessor.tokenizer.vocabulary_size()  # Raises without a vocabulary.
     length = task.preprocessor.tokenizer.sequence_length
     if length is not None:
@@ -92,21 +91,6 @@ def describe_model(task: AlbertTask, inputs: str) -> dict[str, Any]:
     }
     labels = list(getattr(task, "class_names", None) or ())
     return described | ({"labels": labels} if labels else {})
-
-
-@contextmanager
-def explained_errors(target: Path) -> Iterator[None]:
-    """Re-raise an `OSError` with the export that failed and how to fix it."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno is None:
-            raise
-        msg = (
-            f"{error.strerror}: nothing was written to {target}. Name a place that you "
-            "may write to, with room for the model twice"
-        )
-        raise OSError(error.errno, msg, error.filename) from error
 
 
 # The default of `fill_mask`.
