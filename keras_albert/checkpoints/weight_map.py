@@ -491,10 +491,16 @@ class WeightMapFormat(CheckpointFormat):
         if uses_pooler and pooler_input != "cls":
             raise ValueError(
                 f"The pooler of {self.name}'s ALBERT reads the vector of `[CLS]`. "
-                f"Received a model with pooler_input={pooler_input!r}, from its "
-                "preset, or because `fit` solved its head. Load the preset with "
-                '`pooler_input="cls"`, fine-tune, and export that model. '
+                f"Received a model with pooler_input={pooler_input!r}. Load the preset "
+                'with `pooler_input="cls"`, fine-tune, and export that model. '
                 '`export(path, format="transformers_onnx")` takes this one.'
+            )
+        if getattr(model, "pooling_mode", "") == "normalized_mean":
+            raise ValueError(
+                f"The head of {self.name}'s ALBERT reads the pooler, but this "
+                "classifier's reads the mean of the tokens, as a linear head does. "
+                'Train with `fit(..., method="finetune")` to export the weights, or '
+                'call `export(path, format="transformers_onnx")`.'
             )
         check_head_activation(model, self.name, self.head_activation)
         head = find_head(self.weight_map.heads, model)

@@ -26,7 +26,7 @@ from keras_albert.presets.base_preset import open_whole
 from keras_albert.presets.checkpoint import Checkpoint, open_checkpoint
 from keras_albert.presets.handles import local_directory
 from keras_albert.tasks import AlbertClassifier
-from keras_albert.tasks.classification.linear import SOLVED, why_not_by_itself
+from keras_albert.tasks.classification.linear import SOLVED, is_advised, missing_targets
 from keras_albert.tasks.optimizers import default_learning_rate, default_optimizer
 from keras_albert.tasks.recipes import recipe
 from keras_albert.tasks.task import AlbertTask
@@ -240,15 +240,16 @@ class _Finetuning:
         is_open = not any(settings[name] for name in _OF_STEPS)
         if not (is_open and isinstance(task, AlbertClassifier)):
             return False
-        why = why_not_by_itself(task, train.x, task.encode_targets(train.y))
-        if why is not None:
-            self.console.print(f"method='finetune', since {why}", highlight=False)
-        return why is None
+        if not is_advised(task, train.x, len(train.y)):
+            return False
+        return missing_targets(task, task.encode_targets(train.y)) is None
 
     def solve_task(self, task: Any, train: Dataset, dev: Dataset) -> Row:
         """Solve the head, and return the only row of the curve."""
-        size, method = self.options.batch_size, self.options.method
-        # Without a method it chooses the head as well, and says why.
+        size = self.options.batch_size
+        method = self.options.method or "linear"
+        if self.options.method is None:
+            self.console.print("method='linear', since labels are few", highlight=False)
         history = task.fit(train.x, train.y, size, method=method)
         found = task.evaluate(dev.x, dev.y, size, verbose=0, return_dict=True)
         row = {name: values[0] for name, values in history.history.items()}

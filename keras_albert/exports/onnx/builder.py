@@ -308,8 +308,6 @@ class OnnxBackbone:
             vector = self.op.Gather(sequence, backbone.cls_token_index, axis=1)
         else:
             vector = self.masked_mean(sequence, padding_mask)
-        if backbone.pooler_input == "normalized_mean":
-            vector = self.normalize(vector)
         return self.builder.dense(backbone.pooler, vector)
 
     def normalize(self, vectors: Any) -> Any:

@@ -9,16 +9,19 @@ class ClassifierGraph(OnnxTask):
     """The graph of an `AlbertClassifier`."""
 
     def run(self, ids: dict[str, Any]) -> Any:
-        pooled = self.encode_pooled(ids)
-        return self.builder.dense(self.task.output_dense, pooled, keep_float=True)
+        head = self.task.output_dense
+        return self.builder.dense(head, self._pooled(ids), keep_float=True)
+
+    def _pooled(self, ids: dict[str, Any]) -> Any:
+        """Return what the head reads."""
+        if self.task.pooling_mode == "pooler":
+            return self.encode_pooled(ids)
+        return self.normalize(self.masked_mean(self.encode(ids), ids["padding_mask"]))
 
     def transformers_outputs(self, ids: dict[str, Any]) -> dict[str, tuple[Any, ...]]:
         # Clients apply the softmax, or the sigmoid.
         logits = self.builder.dense(
-            self.task.output_dense,
-            self.encode_pooled(ids),
-            keep_float=True,
-            activate=False,
+            self.task.output_dense, self._pooled(ids), keep_float=True, activate=False
         )
         return {"logits": (logits, "batch", self.task.num_classes)}
 

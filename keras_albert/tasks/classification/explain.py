@@ -227,7 +227,8 @@ def _step(classifier: "AlbertClassifier") -> Callable[..., Any]:
             rows, padding_mask=mask, training=False, num_layers=backbone.num_layers
         )
         exits = {"exit": backbone.num_layers - 1} if classifier.exits else {}
-        outputs = classifier.output_dense(backbone.pool(x, mask), **exits)
+        read = classifier.pooling.call(x, backbone.pool(x, mask), mask)
+        outputs = classifier.output_dense(read, **exits)
         outputs = ops.cast(outputs, "float32")
         if classifier.returns_logits or classifier.is_regression:
             return outputs

@@ -364,9 +364,9 @@ def pooled_vectors(vectors: FloatArray) -> dict[str, FloatArray]:
 def _reader(classifier: "AlbertClassifier") -> Any:
     def read(ids: dict[str, Any]) -> Any:
         outputs = classifier.backbone(ids, training=False)
-        mask = ids["padding_mask"]
+        sequence, pooled = outputs["sequence_output"], outputs["pooled_output"]
         read = [
-            HeadPooling(mode).call(*outputs.values(), mask)
+            HeadPooling(mode).call(sequence, pooled, ids["padding_mask"])
             for mode in ("normalized_mean", "pooler")
         ]
         return ops.cast(ops.concatenate(read, axis=-1), "float32")

@@ -110,6 +110,10 @@ class AlbertClassifier(NamedClasses, AlbertTask, keras_hub.models.TextClassifier
         self.pooling = HeadPooling(
             pooling_mode, dtype=backbone.dtype_policy, name="pooling"
         )
+        if num_exits and pooling_mode != "pooler":
+            raise ValueError(
+                "Heads after each layer read the pooler. Leave out `pooling_mode`."
+            )
         self.backbone = backbone
         self.preprocessor = preprocessor
         self.output_dropout = output_dropout(backbone, dropout)
@@ -517,7 +521,7 @@ class AlbertClassifier(NamedClasses, AlbertTask, keras_hub.models.TextClassifier
         depths = None
         if truncate:
             examples, batched = self.encode("prediction", texts)
-            given = depth | {"return_depths": return_depths, "verbose": 0}
+            given: Any = depth | {"return_depths": return_depths, "verbose": 0}
             outputs = self.predict(examples, batch_size, **given)
             if return_depths:
                 outputs, depths = outputs
