@@ -47,7 +47,7 @@ from keras_albert.training.run_folder import (
     digest,
 )
 from keras_albert.types import Batch
-from keras_albert.utils.arguments import ArgumentError
+from keras_albert.utils.arguments import argument_error
 from keras_albert.utils.environment import check_packages, versions
 
 # The model without a preset; trains in minutes on a CPU.
@@ -183,9 +183,10 @@ class _Finetuning:
         """Build the task on a preset, or on a small model with random weights."""
         try:
             task = self._build_task(train)
-        except ArgumentError as error:
-            if error.argument == "max_sequence_length":
-                error.argument = "max_length"  # The name of the option.
+        except ValueError as error:
+            if "max_sequence_length" in str(error):
+                # The option has another name.
+                raise argument_error("max_length", str(error)) from error
             raise
         if (rank := self.options.lora) is not None:
             task.backbone.enable_lora(rank, DENSE_LAYERS, train_vectors=True)

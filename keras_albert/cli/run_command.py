@@ -70,8 +70,9 @@ def build_parser(
         "`keras-albert COMMAND --help` shows the options of a command and an example.",
         **how,
     )
-    versions = "show the versions of this package and of those that it uses"
-    parser.add_argument("--version", action=_Version, nargs=0, help=versions)
+    versions: dict[str, Any] = {"nargs": 0, "default": argparse.SUPPRESS}
+    versions["help"] = "show the versions of this package and of those that it uses"
+    parser.add_argument("--version", action=_Version, **versions)
     commands = parser.add_subparsers(
         dest="command", required=True, metavar="COMMAND", help="one of the above"
     )

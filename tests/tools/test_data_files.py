@@ -65,7 +65,7 @@ WORDS, ASKED = (
         (TAGS, "a.jsonl", WORDS + '"O"}', "line 1.*'O'.*a list of labels"),
         (TAGS, "a.jsonl", WORDS + '[" "]}', "line 1.*a list of labels"),
         (TAGS, "a.jsonl", '{"words": null, "tags": ["O"]}', "1.*None.*a list of texts"),
-        (TAGS, "a.tsv", "text\tlabel\na\tb\n", "begins with 'text' and 'label', as a"),
+        (TAGS, "a.tsv", "text\tlabel\na\tb\n", "starts with 'text' and 'label', as a"),
         (TAGS, "a.conll", "a b\tc\nd e\tf\n", "'a b' and 'c', as a table .*CoNLL"),
         ("masked-lm", "a.txt", b"\xff\n", "is not UTF-8"),
         ("masked-lm", "a.txt", "\n \n", "contains no text"),
