@@ -7,7 +7,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_albert.devices.model_state import build_metrics
+from keras_albert.devices.batch_sharding import build_metrics
 
 
 @dataclass(frozen=True)

@@ -54,7 +54,7 @@ def encode(model: Any, task: TextTask, count: int) -> Texts:
     import keras
     import numpy as np
 
-    from keras_albert.data.model_input import make_batches
+    from keras_albert.data.batches import make_batches
     from keras_albert.data.tables import RawData
 
     # The order of the texts, and with it the shape of rows, is random.

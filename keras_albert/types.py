@@ -35,3 +35,7 @@ Int64Array: TypeAlias = npt.NDArray[np.int64]
 
 # `(x,)`, `(x, y)` or `(x, y, sample_weight)`: arrays, or nested structures of arrays.
 Batch: TypeAlias = tuple[Any, ...]
+
+# An `AlbertTask`, for the data, the devices and the functions that tasks share; it is a
+# `keras.Model`, which has no types.
+Task: TypeAlias = Any

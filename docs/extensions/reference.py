@@ -59,7 +59,7 @@ _INTERNAL = """
     merge_windows check_compiled check_scope variable_scope save_task_weights
     load_task_weights preprocess_samples token_scores columns text_columns
     choice_columns word_columns segment_pairs question_contexts tokenize_columns
-    encode_for split_element padded_length call_in_graph mask_slots set_proto group_of
+    encode_for padded_length call_in_graph mask_slots set_proto group_of
     check_depth run_number run_numbers layer_weights group_blocks run_virtual_layer
     outputs_are_logits is_self_supervised metrics_need_weights encode read_input
     with_prompt standardize_mean pool pooled_by_layer target_dtype target_shape

@@ -177,7 +177,7 @@ a question with a text. 180 questions alone are hardly enough to learn that.
 preprocessor = keras_albert.AlbertMultipleChoicePreprocessor.from_preset(
     preset, max_sequence_length=96, max_qa_length=48
 )
-rows = preprocessor(train_x[:2])
+rows = preprocessor([tuple(question.values()) for question in train_x[:2]])
 print({name: array.shape for name, array in rows.items()}, "questions, choices, tokens")
 
 chooser = keras_albert.AlbertMultipleChoice.from_preset(

@@ -17,9 +17,9 @@ from keras_albert.cli.console import (
     resumable_run,
     show_report,
 )
-from keras_albert.data.batch_sharding import take_rows
-from keras_albert.data.model_input import as_dataset, make_batches
+from keras_albert.data.batches import make_batches
 from keras_albert.data.tables import RawData
+from keras_albert.devices.batch_sharding import as_dataset, take_rows
 from keras_albert.layers.transformer_block import DENSE_LAYERS
 from keras_albert.preprocessors import AlbertTokenizer
 from keras_albert.presets.base_preset import open_whole
@@ -214,7 +214,7 @@ class _Finetuning:
             keeps_task = _has_task(source, cls, head)
             if keeps_task:
                 self.console.print(f"continuing with the head of {options.preset}")
-            if keeps_task or cls.shared_head_layers:
+            if keeps_task or cls.traits.shared_head_layers:
                 # The pretrained head was trained for the same task.
                 return cls.from_preset(source, preprocessor=preprocessor, dtype=dtype)
             backbone = AlbertBackbone.from_preset(source, dtype=dtype)

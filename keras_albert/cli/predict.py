@@ -25,7 +25,7 @@ from keras_albert.checkpoints.convert import load_task
 from keras_albert.cli.commands import Predict
 from keras_albert.cli.console import RESUME
 from keras_albert.cli.loading import hidden_messages
-from keras_albert.data.preprocessed_inputs import ID_NAMES
+from keras_albert.data.tables import ID_NAMES
 from keras_albert.devices.processes import Processes
 from keras_albert.exports.saved_model.export import served_version
 from keras_albert.tasks.classification.early_exit import check_rule

@@ -16,9 +16,8 @@ from keras import ops
 
 from keras_albert import tasks
 from keras_albert.compression import text_spans
-from keras_albert.data.batches import LengthBatches
-from keras_albert.data.model_input import make_batches, unpack_validation
-from keras_albert.data.tables import RawData
+from keras_albert.data.batches import LengthBatches, make_batches
+from keras_albert.data.tables import read_data, unpack
 from keras_albert.devices.processes import refuse_processes
 from keras_albert.layers.heads import masked_mean
 from keras_albert.tasks.losses_and_metrics import TokenAccuracy
@@ -392,7 +391,8 @@ def _data_of_examples(
 
     how: dict[str, Any] = {"batch_size": batch_size}
     how["mode"] = "prediction" if y is None else "training"
-    batches = make_batches(student, RawData(x, y), shuffle=True, **how)
+    columns = student.traits.columns._replace(label=None)
+    batches = make_batches(student, read_data(x, y, None, columns), shuffle=True, **how)
     if not isinstance(batches, LengthBatches):
         msg = "Pass lists instead of a data set: examples are read several times."
         raise ValueError(msg)
@@ -406,9 +406,9 @@ def _data_of_examples(
     held_out = None
     if validation is not None:
         how["mode"] = how["mode"].replace("training", "evaluation")
-        dev_x, dev_y, _ = unpack_validation(student, validation)
+        dev_x, dev_y, _ = unpack(validation, "`validation_data`")
         dev_y = None if y is None else dev_y
-        dev = make_batches(student, RawData(dev_x, dev_y), **how)
+        dev = make_batches(student, read_data(dev_x, dev_y, None, columns), **how)
         held_out = _Batches(dev, make)
     ids = of_epoch(0)[0][0]["token_ids"]
     data = digest([len(batches), ids.tolist(), repr(y)[:2000]])

@@ -1,22 +1,262 @@
-"""Batches of encoded examples: of similar length, or of texts that share rows."""
+"""Batches of `x` and `y` for the model: of similar length, or of a data set.
+
+`make_batches` encodes examples in memory once, as `LengthBatches`, or `PackedBatches`
+whose texts share rows. The batches of a data set are encoded when they are read.
+"""
 
 import copy
 import math
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import keras
 import numpy as np
 import numpy.typing as npt
 
-from keras_albert.data.batch_sharding import num_parts
+from keras_albert.data import datasets
+from keras_albert.data.tables import Columns, RawData, are_ids, read_element
 from keras_albert.layers.attention import ROW_TOKENS, TOKEN_PLACES
 from keras_albert.text import batching
-from keras_albert.text.packing import Examples, lengths_by_text
-from keras_albert.types import Batch, Int64Array
+from keras_albert.text.packing import (
+    Examples,
+    check_counts,
+    lengths_by_text,
+    pack_all,
+    read_weights,
+    weights_by_target,
+)
+from keras_albert.types import Batch, Int64Array, Mode, Task
 from keras_albert.utils.arguments import check_positive
 
-if TYPE_CHECKING:
-    from keras_albert.tasks.task import AlbertTask
+_BATCH_SIZE = 32
+
+
+def make_batches(
+    task: Task,
+    data: RawData,
+    batch_size: int | None = None,
+    mode: Mode = "evaluation",
+    shuffle: bool = False,
+    steps: datasets.Steps = datasets.Steps(),  # noqa: B008  (it is immutable)
+    may_pack: bool = True,
+) -> Any:
+    """Return `LengthBatches` of examples, or a data set of preprocessed batches."""
+    numbers = {"batch_size": batch_size, steps.option: steps.number}
+    check_positive(**{name: n for name, n in numbers.items() if n is not None})
+    x, has_ids = data.x, are_ids(task.preprocessor, data.x)
+    shape = None
+    if may_pack and not has_ids:
+        shape = packed_shape(task)
+    if datasets.is_dataset(x):
+        if data.y is not None or data.sample_weight is not None:
+            raise ValueError(
+                "A data set has its own targets and weights, as (x, y) or "
+                "(x, y, sample_weight). Leave out `y` and `sample_weight`, or pass "
+                "`list(x)` if it is texts."
+            )
+        data = data._replace(x=datasets.check_dataset(x, steps))
+        return _read_dataset(task, data, mode, shuffle, steps.argument, shape)
+    examples = _encode(task, mode, data)
+    if mode != "prediction" and not len(examples):
+        raise ValueError("There are no examples: `x` is empty. Pass at least one text.")
+    batch_size = batch_size or _BATCH_SIZE
+    has_part = task.processes is not None and not task.processes.shares_data
+    if has_part and mode != "prediction":
+        batch_size = _own_batch_size(task, batch_size, len(examples))
+    width = _width_of(task.preprocessor, x)
+    how = (examples, width, batch_size, shuffle)
+    # Small predictions reuse the unpacked program.
+    is_small = mode == "prediction" and len(examples) <= batch_size
+    if shape is None or is_small:
+        return LengthBatches(*how)
+    return PackedBatches(*how, shape=shape)
+
+
+def _own_batch_size(task: Task, batch_size: int, rows: int) -> int:
+    """Return the batch size of a process that has a part of the data, after checks."""
+    processes = task.processes
+    if batch_size % processes.count:
+        raise ValueError(
+            f"`batch_size` counts the rows of all processes, but {batch_size} cannot "
+            f"be divided among {processes.count}. Choose a multiple."
+        )
+    own = int(batch_size // processes.count)
+    steps = rows if keras.config.backend() == "jax" else -(-rows // own)
+    processes.check_same(
+        {
+            "batches in its part of the data": steps,
+            "classes in its targets": [
+                getattr(task, x) for x in task.traits.set_by_targets
+            ],
+        },
+        "Divide the data evenly, and pass the classes to the task, `labels=[...]`.",
+    )
+    return own
+
+
+def has_ragged_outputs(model: keras.Model) -> bool:
+    """Return whether an output is as long as the longest row of a batch."""
+    outputs = keras.tree.flatten(model.output)
+    return any(None in output.shape[1:] for output in outputs)
+
+
+def check_targets(task: Task, x: Any, y: Any, mode: Mode) -> None:
+    """Raise if targets are missing that a mode needs."""
+    makes_targets = task.is_self_supervised and (
+        task.traits.ids_have_targets or not are_ids(task.preprocessor, x)
+    )
+    if y is None and mode != "prediction" and not makes_targets:
+        raise ValueError(
+            "A loss needs targets. Pass `(x, y)`, also as batches of a data set and as "
+            '`validation_data`; for a table `label="COLUMN"`; for pairs '
+            "`((first, second), y)`."
+        )
+
+
+def preprocess_batch(
+    task: Task, mode: Mode, x: Any, y: Any = None, sample_weight: Any = None
+) -> tuple[Any, ...]:
+    """Preprocess one batch of texts, or check one of ids; return a tuple of arrays."""
+    examples = _encode(task, mode, RawData(x, y, sample_weight))
+    width = _width_of(task.preprocessor, x)
+    return _as_tuple(*pack_all(examples, width, batched=True))
+
+
+def _encode(task: Task, mode: Mode, data: RawData) -> Any:
+    """Read and check texts or ids, once; return them as `Examples`."""
+    x, y, weights, *_ = data
+    if hasattr(type(x), "pack"):
+        # The task has encoded them.
+        return x
+    if mode == "prediction":
+        y = weights = None
+    check_targets(task, x, y, mode)
+    if are_ids(task.preprocessor, x):
+        return _encode_ids(task, mode, x, y, weights)
+    columns = task.preprocessor.columns(x)
+    if not columns.batched:
+        raise _single(x)
+    if y is not None and not data.is_encoded:
+        y = task.encode_targets(y)
+    if weights is not None:
+        weights = task.read_weights(weights)
+    return task.encode_texts(mode, columns, y, weights)[0]
+
+
+def _encode_ids(task: Task, mode: Mode, x: Any, y: Any, weights: Any) -> Any:
+    ids = task.read_ids(x)
+    targets = None if y is None else task.encode_id_targets(y)
+    if weights is not None:
+        axes = max([1, *map(np.ndim, keras.tree.flatten(targets))])
+        weights = read_weights(weights, axes)
+    check_counts(len(ids["token_ids"]), targets, weights)
+    task.check_id_targets(ids, targets, mode)
+    if targets is None and weights is not None:
+        # Ignored by the task; a `tf.data.Dataset` cannot contain `None`.
+        targets = np.zeros(len(weights), "float32")
+    return IdRows(_as_tuple(ids, targets, weights_by_target(targets, weights)))
+
+
+def _single(x: Any) -> ValueError:
+    return ValueError(
+        "Pass a list of examples, or a data set with `.batch(32)`. Received a single "
+        f"one: {str(x)[:80]!r}. If the elements of a tuple are examples, pass "
+        "`list(x)`."
+    )
+
+
+def _width_of(preprocessor: Any, x: Any) -> Any:
+    """Return the function from the longest row of a batch to the width of the batch."""
+    return int if are_ids(preprocessor, x) else preprocessor.padded_length
+
+
+def _as_tuple(x: Any, y: Any, sample_weight: Any) -> Batch:
+    batch = keras.utils.pack_x_y_sample_weight(x, y, sample_weight)
+    return batch if isinstance(batch, tuple) else (batch,)
+
+
+def _read_dataset(
+    task: Task,
+    data: RawData,
+    mode: Mode,
+    shuffle: bool,
+    argument: str,
+    shape: batching.PackedShape | None,
+) -> Any:
+    """Return a data set of preprocessed batches, in `tf.data`'s graph if possible."""
+    dataset, columns = data.x, data.columns
+    if mode == "prediction":
+        columns = columns._replace(label=None)
+    if datasets.is_tf_dataset(dataset):
+        dataset = datasets.without_autotune(dataset)
+        is_graph = task.preprocessor is None or task.preprocessor.runs_in_graph
+        if is_graph and task.traits.encodes_in_graph and shape is None:
+            return _map_tf_dataset(task, dataset, mode, columns)
+        dataset = datasets.numpy_batches(dataset)
+    collates = datasets.is_collated(dataset)
+    if not datasets.dataset_size(dataset):
+        # Empty, or of unknown size.
+        dataset = datasets.check_first(dataset, argument)
+
+    def preprocess(element: Any) -> tuple[Any, ...]:
+        if collates:
+            element = datasets.undo_collation(element)
+        x, y, sample_weight = read_element(element, columns)
+        batch = preprocess_batch(task, mode, x, y, sample_weight)
+        if shape is None or are_ids(task.preprocessor, x):
+            return batch
+        return pack_sequences(batch, shape)
+
+    return datasets.map_dataset(
+        dataset, preprocess, shuffle, not has_ragged_outputs(task)
+    )
+
+
+def _map_tf_dataset(task: Task, dataset: Any, mode: Mode, columns: Columns) -> Any:
+    """Preprocess in the graph; rows of ids are not changed."""
+    import tensorflow as tf  # noqa: PLC0415  (a `tf.data.Dataset` was given)
+
+    # Autograph would put a traceback before each message.
+    @tf.autograph.experimental.do_not_convert
+    def preprocess(*element: Any) -> Any:
+        x, y, sample_weight = read_element(element, columns)
+        if mode == "prediction":
+            y = sample_weight = None
+        check_targets(task, x, y, mode)
+        has_ids = are_ids(task.preprocessor, x)
+        shape = x["token_ids"].shape if has_ids else tf.nest.flatten(x)[0].shape
+        if shape.rank == (len(task.input["token_ids"].shape) - 1 if has_ids else 0):
+            raise _single(x)
+        if not has_ids:
+            is_column = isinstance(x, tf.Tensor) and shape[1:] == [1]
+            x = task.preprocessor(tf.squeeze(x, 1) if is_column else x)
+        if y is not None and not task.is_self_supervised:
+            # In Python, for errors that name the row of a wrong label.
+            dtype = tf.as_dtype(task.target_dtype)
+            y = tf.numpy_function(task.encode_targets, [y], dtype)
+            y = tf.ensure_shape(y, (None, *task.target_shape))
+        return keras.utils.pack_x_y_sample_weight(x, y, sample_weight)
+
+    mapped = dataset.map(preprocess, num_parallel_calls=tf.data.AUTOTUNE)
+    return mapped.prefetch(tf.data.AUTOTUNE)
+
+
+class IdRows:
+    """Rows of ids with their targets and weights, as `Examples`."""
+
+    def __init__(self, batch: Batch) -> None:
+        self.batch = batch
+        count, *_, width = batch[0]["token_ids"].shape
+        self.lengths: Int64Array = np.full(count, width, np.int64)
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def pack(self, rows: Int64Array, length: int) -> Batch:
+        """Pick some rows; see `Examples`."""
+        del length
+        return keras.tree.map_structure(
+            lambda array: None if array is None else array[rows], self.batch
+        )
 
 
 class LengthBatches(keras.utils.PyDataset):
@@ -87,11 +327,12 @@ class LengthBatches(keras.utils.PyDataset):
         return keras.tree.map_structure(restore, outputs)
 
 
-def packed_shape(task: "AlbertTask") -> batching.PackedShape | None:
+def packed_shape(task: Task) -> batching.PackedShape | None:
     """Return a new shape for the rows of a task, `None` if texts do not share rows."""
     if not getattr(task.preprocessor, "pack_sequences", False):
         return None
-    if num_parts() > 1 or task.strategy is not None or task.processes is not None:
+    devices = keras.distribution.distribution(), task.strategy, task.processes
+    if any(each is not None for each in devices):
         raise ValueError(
             "Sequence packing works on one device, but this model runs on several. "
             "Received: pack_sequences=True. Set `preprocessor.pack_sequences = False`."

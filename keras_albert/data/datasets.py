@@ -32,6 +32,25 @@ def is_tf_dataset(x: Any) -> bool:
     )
 
 
+def is_collated(dataset: Any) -> bool:
+    """Return whether batches come from the default collation of PyTorch's loader."""
+    collate = getattr(dataset, "collate_fn", None)
+    return str(getattr(collate, "__module__", "")).startswith("torch.utils.data")
+
+
+def undo_collation(element: Any) -> Any:
+    """Return the tuple of columns for which PyTorch's loader makes a list."""
+    if not isinstance(element, list) or isinstance(element[0], str | bytes):
+        return element
+
+    def column(part: Any) -> Any:
+        if isinstance(part, list) and isinstance(part[0], tuple):
+            return tuple(map(list, part))
+        return list(part) if isinstance(part, tuple) else part
+
+    return tuple(map(column, element))
+
+
 def map_dataset(
     dataset: Any,
     preprocess: Preprocess,
@@ -64,7 +83,7 @@ def backend_dataset(batches: keras.utils.PyDataset, fixed_targets: bool = False)
 
     def epoch() -> Iterator[tuple[Any, ...]]:
         # Keras drops an iterator after its last batch, so that code after the loop
-        # might not run: an epoch is ended when the next one begins.
+        # might not run: an epoch is ended when the next one starts.
         if next(epochs):
             batches.on_epoch_end()
         batches.on_epoch_begin()
@@ -115,9 +134,8 @@ def map_tf_batches(dataset: Any, pick: Preprocess, mark: str) -> Any:
         lambda: map(pick, dataset.as_numpy_iterator()),
         output_signature=({**x, mark: tf.TensorSpec((None, None), "int8")}, *rest),
     )
-    picked = picked.apply(
-        tf.data.experimental.assert_cardinality(dataset.cardinality())
-    )
+    if (size := num_steps(dataset)) is not None:
+        picked = picked.apply(tf.data.experimental.assert_cardinality(size))
     return without_autotune(picked.prefetch(2))
 
 

@@ -1,8 +1,8 @@
-"""Labels, as the numbers that a loss takes."""
+"""What is `y`: labels by name or number, as the numbers that a loss takes."""
 
-import math
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from difflib import get_close_matches
 from numbers import Real
 from typing import Any
@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from keras_albert.data.tables import column_names
 from keras_albert.text.reading import plain_column
+from keras_albert.types import FloatArray
 
 
 def encode_classes(
@@ -18,27 +20,24 @@ def encode_classes(
 ) -> npt.NDArray[np.int32]:
     """Return class names or numbers as class numbers."""
     values = _flat(y)
-    if values.dtype.kind in "USO":
+    if values.dtype.kind not in "iubf":
         rows = values.tolist()
         if not rows or any(isinstance(value, str | bytes) for value in rows):
             return _encode_names(rows, labels)
-        values = _numbers(rows)
+        is_wrong = [not isinstance(value, Real) for value in rows]
+        _refuse(values, is_wrong, "Pass the number or name of a class.")
+        values = np.array(rows)
     if values.dtype.kind == "f":
-        _refuse(values, ~np.isfinite(values), "is no label; drop the row or label it")
-        _refuse(values, values % 1 != 0, "is not a class number; classes are integers")
-    elif values.dtype.kind not in "iub":
-        raise ValueError(
-            f"Labels of dtype {values.dtype} are neither class numbers nor names. Pass "
-            "integers or strings."
-        )
+        _refuse(values, ~np.isfinite(values), "Drop the row or label it.")
+        _refuse(values, values % 1 != 0, "Classes are integers.")
     if are_integer_names(labels):
         return _encode_names([str(int(value)) for value in values], labels)
     outside = (values < 0) | (values >= num_classes)
     _refuse(
         values,
         outside,
-        f"is out of range: the model has {num_classes} classes, 0 to "
-        f"{num_classes - 1}. Correct the label, or build the model with more classes",
+        f"The model has {num_classes} classes, 0 to {num_classes - 1}. Correct the "
+        "label, or build the model with more classes.",
     )
     return values.astype(np.int32)
 
@@ -54,14 +53,10 @@ def encode_scores(y: Any) -> npt.NDArray[np.float32]:
     """Return the targets of a regression, float32 `(examples, 1)`."""
     values = _flat(y)
     if values.dtype.kind not in "iubf":
-        for row, value in enumerate(values.tolist()):
-            if not isinstance(value, int | float):
-                raise ValueError(
-                    f"Row {row} has the target {value!r}, but a regression "
-                    "(`num_classes=1`) learns numbers. Convert it, or drop the row."
-                )
+        remedy = "A regression (`num_classes=1`) learns numbers. Convert the label."
+        _refuse(values, [not isinstance(x, Real) for x in values.tolist()], remedy)
     scores = values.astype(np.float32)
-    _refuse(scores, ~np.isfinite(scores), "is no target; drop the row or correct it")
+    _refuse(scores, ~np.isfinite(scores), "Drop the row or correct it.")
     return scores[:, None]
 
 
@@ -70,13 +65,17 @@ def class_names(y: Any) -> tuple[str, ...]:
     values = _array(y)
     if values.dtype.kind not in "USO" or values.ndim != 1:
         return ()
-    names = {_name(value) for value in values.tolist()}
-    return tuple(sorted(name for name in names if name is not None))
+    names = [_name(value) for value in values.tolist()]
+    _refuse(values, [name == "" for name in names], "Drop the row or label it.")
+    spaced = [x for x in values if isinstance(x, str) and x != x.strip()]
+    if spaced:
+        warnings.warn(f"Spaces around labels are removed: {spaced[0]!r}.", stacklevel=2)
+    return tuple(sorted({name for name in names if name is not None}))
 
 
 def _array(y: Any) -> npt.NDArray[Any]:
     """Convert labels, without the axis of a single column."""
-    y = plain_column(y.detach().cpu() if hasattr(y, "detach") else y)
+    y = plain_column(y)
     # NumPy would convert a NaN among names to the name "nan".
     is_named = isinstance(y, list | tuple) and any(
         isinstance(value, str | bytes) for value in y
@@ -84,8 +83,8 @@ def _array(y: Any) -> npt.NDArray[Any]:
     try:
         values = np.asarray(y, object if is_named else None)
     except ValueError:
-        msg = "Labels must be one number or name for each text, but these are lists."
-        raise ValueError(msg) from None
+        # Lists of different lengths.
+        values = np.empty((len(y), 0))
     if values.dtype.kind == "T":
         values = values.astype(object)
     is_column = values.ndim == 2 and values.shape[1] == 1
@@ -101,39 +100,28 @@ def _flat(y: Any) -> npt.NDArray[Any]:
         )
     if values.ndim != 1:
         raise ValueError(
-            "Labels must be one number or name for each text. Received an array of "
-            f"shape {values.shape}. For one-hot labels pass `y.argmax(axis=-1)`, or "
-            "compile with a loss of probabilities, "
-            "`keras.losses.CategoricalCrossentropy(...)`."
+            "Labels must be one number or name for each text. Received: "
+            f"{str(y)[:80]}. For one-hot labels pass `y.argmax(axis=-1)`, or compile "
+            "with `keras.losses.CategoricalCrossentropy(...)`."
         )
     return values
 
 
 def _name(value: Any) -> str | None:
+    """Return the name of a class, without spaces around it."""
     if isinstance(value, bytes):
-        return value.decode("utf-8", errors="replace")
-    return value if isinstance(value, str) else None
-
-
-def _numbers(values: list[Any]) -> npt.NDArray[Any]:
-    """Read Python objects as numbers, or raise for the first row that is none."""
-    for row, value in enumerate(values):
-        if not isinstance(value, Real):
-            raise ValueError(
-                f"Row {row} has the label {value!r}, which is neither a class number "
-                "nor a name; drop the row or label it."
-            )
-    return np.array(values)
+        value = value.decode("utf-8", errors="replace")
+    return value.strip() if isinstance(value, str) else None
 
 
 def _encode_names(
     values: list[Any], labels: Sequence[str] | None
 ) -> npt.NDArray[np.int32]:
-    numbers = {name: number for number, name in enumerate(labels or ())}
+    numbers = {str(_name(name)): number for number, name in enumerate(labels or ())}
     encoded = np.empty(len(values), np.int32)
     for row, value in enumerate(values):
         name = _name(value)
-        if name not in numbers:
+        if name is None or name not in numbers:
             known = ", ".join(map(repr, numbers)) or "none: pass `labels=[...]`"
             near = get_close_matches(str(name), numbers, n=1)
             remedy = f"Did you mean {near[0]!r}?" if near else "Correct or drop it."
@@ -147,12 +135,13 @@ def _encode_names(
     return encoded
 
 
-def _refuse(values: npt.NDArray[Any], wrong: npt.NDArray[np.bool_], why: str) -> None:
-    if wrong.any():
-        row = int(np.argmax(wrong))
-        more = int(wrong.sum()) - 1
+def _refuse(values: npt.NDArray[Any], wrong: Any, remedy: str) -> None:
+    """Raise if some rows are wrong; name the first one."""
+    if rows := np.flatnonzero(wrong).tolist():
+        value, more = values[rows[0]], len(rows) - 1
+        shown = repr(value.item() if isinstance(value, np.generic) else value)
         others = f" There are {more} more such rows." if more else ""
-        raise ValueError(f"Row {row} has the label {values[row]}, which {why}.{others}")
+        raise ValueError(f"Row {rows[0]} has the label {shown}. {remedy}{others}")
 
 
 def encode_class_weights(
@@ -164,51 +153,139 @@ def encode_class_weights(
     if not isinstance(class_weight, Mapping):
         raise TypeError(
             "`class_weight` must be a dict of classes and their weights, for example "
-            "`{0: 1.0, 1: 3.0}`. Received: "
-            f"class_weight={class_weight!r}"
+            f"`{{0: 1.0, 1: 3.0}}`. Received: class_weight={class_weight!r:.80}"
         )
-    names = tuple(labels or ())
     weights = dict.fromkeys(range(num_classes), 1.0)
     keys: dict[int, Any] = {}
     for key, weight in class_weight.items():
-        number = _class_number(key, num_classes, names)
+        number = _class_number(key, num_classes, labels)
         if number in keys:
             raise ValueError(
                 f"`class_weight` has {keys[number]!r} and {key!r}, which are the same "
                 "class. Leave out one of them."
             )
         keys[number] = key
-        weights[number] = _weight(key, weight)
+        # Losses are computed in float32, in which larger numbers are infinite.
+        most = np.finfo(np.float32).max
+        if not (isinstance(weight, Real) and 0 <= float(weight) <= most):
+            raise ValueError(
+                "The weights of classes must be finite numbers of at least 0. "
+                f"Received: {weight!r} for the class {key!r}"
+            )
+        weights[number] = float(weight)
     return weights
 
 
-def _class_number(key: Any, num_classes: int, names: tuple[str, ...]) -> int:
+def _class_number(key: Any, num_classes: int, labels: Sequence[str] | None) -> int:
     if not isinstance(key, bool | tuple):
         with suppress(ValueError):
-            return int(encode_classes([key], num_classes, names)[0])
-    known = "" if are_integer_names(names) else f"0 to {num_classes - 1}, or "
-    known = f"{known}{', '.join(map(repr, names))}".removesuffix(", or ")
-    msg = (
+            return int(encode_classes([key], num_classes, labels)[0])
+    known = ", ".join(map(repr, labels or range(num_classes)))
+    raise ValueError(
         f"`class_weight` has {key!r}, which is not a class of the model. Its classes "
-        f"are: {known}."
+        f"are: {known}. To name them, pass `labels=[...]` to the model."
     )
-    if isinstance(key, str) and not names:
-        msg += " Pass `labels=[...]` to the model to name them."
-    raise ValueError(msg)
 
 
-def _weight(key: Any, weight: Any) -> float:
-    if not isinstance(weight, Real):
-        raise TypeError(
-            f"`class_weight` must hold numbers. Received: {weight!r} for the class "
-            f"{key!r}"
-        )
-    # Losses are computed in float32, in which larger numbers are infinite.
-    with np.errstate(over="ignore"):
-        number = float(np.float32(weight))
-    if not (math.isfinite(number) and number >= 0):
+@contextmanager
+def unchanged_on_error(task: Any) -> Iterator[None]:
+    """Restore what a task has learned from targets if the block raises."""
+    kept = {name: getattr(task, name) for name in task.traits.set_by_targets}
+    try:
+        yield
+    except BaseException:
+        for name, value in kept.items():
+            setattr(task, name, value)
+        raise
+
+
+def encode_label_sets(
+    y: Any, num_classes: int, labels: Sequence[str] | None
+) -> FloatArray:
+    """Encode the labels of examples as zeros and ones `(examples, num_classes)`."""
+    rows = list(indicators(y, labels) if indicator_names(y) else plain_column(y))
+    encoded = np.zeros((len(rows), num_classes), np.float32)
+    numbers = {name: number for number, name in enumerate(labels or ())}
+    for row, value in enumerate(rows):
+        if _holds_names(value):
+            for name in value:
+                if name not in numbers:
+                    known = ", ".join(map(repr, numbers)) or "none: pass `labels=[...]`"
+                    raise ValueError(
+                        f"Row {row} has the label {name!r}, which the model does not "
+                        f"have. Its labels are: {known}. Correct or drop it."
+                    )
+                encoded[row, numbers[name]] = 1
+            continue
+        try:
+            flags = np.asarray(value, np.float32)
+        except (TypeError, ValueError):
+            flags = np.empty(0, np.float32)
+        if flags.shape != (num_classes,) or not np.isin(flags, (0, 1)).all():
+            raise ValueError(
+                f"Row {row} has the labels {value!r}. Where a text may have several "
+                "(`activation='sigmoid'`), pass the list of their names, or "
+                f"{num_classes} zeros and ones."
+            )
+        encoded[row] = flags
+    return encoded
+
+
+def indicator_names(y: Any) -> tuple[str, ...]:
+    """Return the names of a table with a column for each class, `()` for others."""
+    names = column_names(y) or []
+    is_named = len(names) > 1 and all(isinstance(name, str) for name in names)
+    return tuple(names) if is_named else ()
+
+
+def indicators(y: Any, labels: Sequence[str] | None) -> npt.NDArray[Any]:
+    """Return the columns of a table, `indicator_names`, in the order of the labels."""
+    names = indicator_names(y)
+    if set(labels or names) != set(names):
         raise ValueError(
-            "`class_weight` must hold finite numbers that are not negative. Received: "
-            f"{weight} for the class {key!r}"
+            f"The targets have the columns {', '.join(map(repr, names))}, and the "
+            f"labels of the model are {', '.join(map(repr, labels or ()))}. Pass one "
+            "column for each label."
         )
-    return number
+    columns = [np.asarray(plain_column(y[name])) for name in labels or names]
+    return np.stack(columns, axis=1)
+
+
+def set_names(y: Any) -> tuple[str, ...]:
+    """Return the distinct names in sets of labels, sorted, or the names of columns."""
+    if columns := indicator_names(y):
+        return columns
+    names = {name for row in y if _holds_names(row) for name in row}
+    return tuple(sorted(names))
+
+
+def _holds_names(row: Any) -> bool:
+    is_set = isinstance(row, list | tuple | set | frozenset)
+    return is_set and all(isinstance(name, str) for name in row)
+
+
+# How far the sum of a row may be from 1, with probabilities in float16.
+_TOLERANCE = 1e-2
+
+
+def encode_probabilities(
+    y: Any, num_classes: int, labels: Sequence[str] | None
+) -> FloatArray:
+    """Return probabilities `(examples, num_classes)`, or classes as ones and zeros."""
+    y = indicators(y, labels) if indicator_names(y) else plain_column(y)
+    rows: npt.NDArray[Any] = np.asarray(y)
+    if rows.ndim != 2 or rows.shape[1] != num_classes or rows.dtype.kind not in "biuf":
+        classes = encode_classes(y, num_classes, labels)
+        return np.eye(num_classes, dtype=np.float32)[classes]
+    rows = rows.astype(np.float32)
+    # NaN is not within the tolerance.
+    is_one = np.abs(rows.sum(axis=1) - 1) <= _TOLERANCE
+    wrong = np.flatnonzero(~(is_one & (rows >= 0).all(axis=1)))
+    if len(wrong):
+        row, count = int(wrong[0]), len(wrong)
+        raise ValueError(
+            f"Row {row} has the probabilities {rows[row].tolist()}, which must be at "
+            "least 0 and sum to 1. Pass the softmax of a model's logits, as "
+            f"`probabilities(outputs)` returns ({count} such row{'s' * (count > 1)})."
+        )
+    return rows

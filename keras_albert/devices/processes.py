@@ -1,7 +1,8 @@
-"""Several processes that train one model: what they exchange, and what must agree."""
+"""Who trains a model: one thread, or several processes that agree before they do."""
 
 import hashlib
 import os
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
@@ -13,6 +14,7 @@ import numpy.typing as npt
 
 from keras_albert.data.datasets import dataset_size, is_dataset
 from keras_albert.utils.environment import versions
+from keras_albert.utils.keras_internals import IN_USE, has_no_value
 
 # How long a process waits for those that were started with it; JAX's own limit.
 SECONDS_TO_CONNECT = 300
@@ -415,3 +417,48 @@ def _add(found: Any, value: Any) -> None:
     else:
         size = dataset_size(value) if is_dataset(value) else None
         found.update(f"{type(value).__qualname__}{size};".encode())
+
+
+# The thread that trains or evaluates a model, by the model's identity.
+_BUSY: dict[int, int] = {}
+
+
+@contextmanager
+def exclusive(model: Any) -> Iterator[None]:
+    """Refuse to train or evaluate a model while another thread does."""
+    # Both would reset and count the same metrics; on JAX the weights are taken out.
+    key, thread = id(model), threading.get_ident()
+    is_inner = _BUSY.get(key) == thread
+    if _BUSY.setdefault(key, thread) != thread:
+        raise RuntimeError(
+            "Another thread trains or evaluates this model. Wait until it has "
+            "returned, or load the preset a second time."
+        )
+    try:
+        yield
+    finally:
+        if not is_inner:
+            del _BUSY[key]
+
+
+@contextmanager
+def restore_on_error(model: Any) -> Iterator[None]:
+    """Restore the weights of a model if the block raises; Keras on JAX loses them."""
+    if keras.config.backend() != "jax":
+        yield
+        return
+    if any(map(has_no_value, model.variables)):
+        raise RuntimeError(IN_USE)
+    variables = [*model.variables, *model.metrics_variables]
+    if model.optimizer is not None:
+        variables += model.optimizer.variables
+    held = [(variable, variable.value) for variable in variables]
+    try:
+        yield
+    except BaseException:
+        # After the first step Keras has newer values.
+        model.jax_state_sync()
+        for variable, value in held:
+            if has_no_value(variable) and not value.is_deleted():
+                variable.assign(value)
+        raise

@@ -7,14 +7,16 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from keras_albert.data.batch_sharding import is_replicated, without_mark
-from keras_albert.devices.model_state import build_metrics, weigh_processes
-from keras_albert.devices.processes import num_workers
-from keras_albert.tasks.losses_and_metrics import (
+from keras_albert.devices.batch_sharding import (
+    build_metrics,
     divide_weights,
+    is_replicated,
     losses_by_weight,
     summed,
+    weigh_processes,
+    without_mark,
 )
+from keras_albert.devices.processes import num_workers
 
 
 class StrategyTrainer:

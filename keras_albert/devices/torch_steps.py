@@ -4,11 +4,7 @@ from typing import Any
 
 import keras
 
-from keras_albert.tasks.losses_and_metrics import (
-    divide_weights,
-    losses_by_weight,
-    summed,
-)
+from keras_albert.devices.batch_sharding import divide_weights, losses_by_weight, summed
 
 
 def train_together(model: Any, batch: Any, counts: bool) -> dict[str, Any]:

@@ -97,7 +97,7 @@ def _name_outputs(task: AlbertTask, ids: Tensors, outputs: Any) -> Tensors:
         case "classes" if task.is_regression:
             return {"score": outputs[:, 0]}
         case "classes" | "tags":
-            is_logits = getattr(task, "returns_logits", True)
+            is_logits = task.outputs_are_logits is not False
             chances = tf.nn.softmax(outputs) if is_logits else outputs
             return {
                 **({"logits": outputs} if is_logits else {}),

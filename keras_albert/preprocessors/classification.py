@@ -91,13 +91,11 @@ class AlbertClassifierPreprocessor(
             `(batch, length)`, or `(length,)` for one example; with labels and
             weights, `(x, y, sample_weight)`.
         """
-        if y is not None and reading.holds_text(y):
+        if y is not None and reading.are_texts(y):
             raise ValueError(
-                "The labels are texts. If they are the second texts of pairs, pass "
-                "one tuple: `preprocessor((first, second))`, in a `tf.data.Dataset` "
-                "`map(lambda first, second: preprocessor((first, second)))`. If they "
-                "are names of classes, pass their numbers, or pass lists to the "
-                "classifier, which knows the names."
+                "The labels are texts. For pairs call `preprocessor((first, second))`; "
+                "for names of classes pass their numbers, or texts and names to the "
+                "classifier, which knows them."
             )
         if reading.is_graph_text(x):
             packed = self.call_in_graph(x, self.sequence_length or self._buckets())

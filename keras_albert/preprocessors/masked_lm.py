@@ -342,7 +342,7 @@ def segment_pairs(x: Texts) -> tuple[tuple[Any, ...], bool]:
         raise ValueError(
             "The order of segments is learned from pairs, but these are single texts: "
             f"{str(columns[0][:1])[:80]}. Pass `(first, second)`, lists of segments "
-            "that follow each other, or a list of pairs."
+            "that follow each other, or a data set of `((first, second),)`."
         )
     return columns, batched
 

@@ -1,6 +1,5 @@
 """Preprocessor of the multiple-choice model, with a row for each choice."""
 
-from collections.abc import Mapping
 from string import ascii_uppercase
 from typing import Any
 
@@ -11,12 +10,7 @@ import numpy as np
 from keras_albert.preprocessors.albert_tokenizer import AlbertTokenizer
 from keras_albert.preprocessors.preprocessor import AlbertPreprocessor
 from keras_albert.text.packing import EncodedTexts, LabelledTexts, SpecialIds
-from keras_albert.text.reading import (
-    dicts_as_tuples,
-    plain_column,
-    split_columns,
-    to_text_rows,
-)
+from keras_albert.text.reading import plain_column, split_columns, to_text_rows
 from keras_albert.text.tokenizer.token_rows import TokenRows, ragged_range
 from keras_albert.types import Int64Array, IntArray, Lengths
 from keras_albert.utils.arguments import check_positive
@@ -24,14 +18,14 @@ from keras_albert.utils.arguments import check_positive
 
 def choice_columns(x: Any) -> tuple[tuple[list[Any], ...], bool]:
     """Read questions into columns; return also whether they were a batch."""
-    x = dicts_as_tuples(x, ("question", "choices"), ("context",))
-    columns = x if isinstance(x, tuple) else split_columns(x)
+    is_empty = isinstance(x, list) and not x
+    columns = split_columns(([], []) if is_empty else x)
     if len(columns) not in (2, 3):
         kind = f"a tuple of {len(x)}" if isinstance(x, tuple) else type(x).__name__
         raise TypeError(
-            "Pass (contexts, questions, choices), (questions, choices), or a list of "
-            "such tuples, or of dicts with context, question, choices. Received: "
-            f"{kind}"
+            "Pass (contexts, questions, choices), (questions, choices), a list of such "
+            "tuples, or a data set of ((contexts, questions, choices), answers). "
+            f"Received: {kind}"
         )
     *texts, choices = columns
     names = ("contexts", "questions")[-len(texts) :]
@@ -49,8 +43,7 @@ def choice_columns(x: Any) -> tuple[tuple[list[Any], ...], bool]:
 
 
 def _read_choices(choices: Any, batched: bool) -> list[list[str]]:
-    is_series = hasattr(choices, "to_list")
-    choices = choices.to_list() if is_series else plain_column(choices)
+    choices = plain_column(choices)
     if hasattr(choices, "numpy"):
         choices = choices.numpy()
     if not isinstance(choices, list | tuple | np.ndarray):
@@ -83,7 +76,7 @@ def _read_row(row: Any, number: int) -> list[str]:
 
 def encode_answers(y: Any) -> IntArray:
     """Convert answers, numbers from 0 or letters from "A", to numbers of choices."""
-    y = plain_column(y.detach().cpu() if hasattr(y, "detach") else y)
+    y = plain_column(y)
     # As objects: NumPy would convert numbers to strings in a list with letters.
     answers = np.asarray(y, object if isinstance(y, list | tuple) else None)
     if answers.ndim == 2 and answers.shape[1] == 1:
@@ -282,15 +275,6 @@ class AlbertMultipleChoicePreprocessor(
         examples = LabelledTexts(rows, y, sample_weight)
         check_answers(y, rows.counts)
         return examples, batched
-
-    def split_element(self, element: tuple[Any, ...]) -> tuple[Any, Any, Any]:
-        """Split one element of a data set, unless it is columns of texts."""
-        first = element[0]
-        rows = isinstance(first, list) and bool(first)
-        if isinstance(first[0] if rows else first, tuple | Mapping):
-            x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(element)
-            return x, y, sample_weight
-        return element, None, None
 
 
 def _fill_in(question: str, choice: str) -> str:

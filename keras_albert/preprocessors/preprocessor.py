@@ -18,7 +18,6 @@ from keras_albert.text.packing import Examples, SpecialIds, pack_all
 from keras_albert.text.reading import (
     MAX_COLUMNS,
     TextBatch,
-    holds_text,
     is_graph_text,
     text_columns,
 )
@@ -182,8 +181,6 @@ class AlbertPreprocessor(PresetMixin):
                 "set of raw batches to the task, which preprocesses each of them; or "
                 "preprocess lists of texts, and make the data set of the result."
             )
-        if isinstance(x, tuple) and y is None and sample_weight is None:
-            x, y, sample_weight = self.split_element(x)
         # With `y` passed by name, KerasHub does not read a pair as `(x, y)`.
         return super().__call__(x, y=y, sample_weight=sample_weight, **kwargs)  # type: ignore[misc]
 
@@ -193,13 +190,6 @@ class AlbertPreprocessor(PresetMixin):
         return keras.utils.pack_x_y_sample_weight(
             *pack_all(examples, self.padded_length, batched)
         )
-
-    def split_element(self, element: tuple[Any, ...]) -> tuple[Any, Any, Any]:
-        """Split an element of a data set, unless it is raw input, such as a pair."""
-        if len(element) > 1 and all(map(holds_text, element[1:])):
-            return element, None, None
-        x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(element)
-        return x, y, sample_weight
 
     @classmethod
     def _add_missing_kwargs(cls, loader: Any, kwargs: dict[str, Any]) -> dict[str, Any]:

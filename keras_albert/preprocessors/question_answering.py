@@ -12,7 +12,7 @@ import numpy.typing as npt
 from keras_albert.preprocessors.albert_tokenizer import AlbertTokenizer
 from keras_albert.preprocessors.preprocessor import AlbertPreprocessor
 from keras_albert.text import packing
-from keras_albert.text.reading import dicts_as_tuples, text_columns
+from keras_albert.text.reading import text_columns
 from keras_albert.text.tokenizer.token_rows import TokenRows, ragged_range
 from keras_albert.types import Batch, Int64Array, Lengths
 from keras_albert.utils.arguments import check_at_most, check_positive
@@ -20,12 +20,13 @@ from keras_albert.utils.arguments import check_at_most, check_positive
 
 def question_contexts(x: Any) -> tuple[tuple[list[str], ...], bool]:
     """Read questions and contexts; return also whether they were a batch."""
-    columns, batched = text_columns(dicts_as_tuples(x, ("question", "context")))
+    is_empty = isinstance(x, list) and not x
+    columns, batched = text_columns(([], []) if is_empty else x)
     if len(columns) != 2:
         raise ValueError(
             "Each question needs its context. Received one text for each example. Pass "
-            "(questions, contexts), a list of pairs, or a list of dicts of `question` "
-            "and `context`."
+            "(questions, contexts), a data set of ((questions, contexts), answers), or "
+            "a table."
         )
     return columns, batched
 

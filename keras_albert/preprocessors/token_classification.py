@@ -3,7 +3,7 @@
 import re
 import unicodedata
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -52,7 +52,7 @@ def word_columns(x: Any) -> tuple[tuple[list[Any], ...], bool]:
                 ". Pass many texts as a list."
             )
         return ([_read_words(x, 0)],), False
-    x = x.to_list() if hasattr(x, "to_list") else plain_column(x)
+    x = plain_column(x)
     if isinstance(x, np.ndarray) and x.ndim:
         x = list(x)
     rows = x if isinstance(x, list) else []
@@ -136,6 +136,8 @@ class SpanTags:
     spans: Int64Array
     tags: IntArray
     outside: int
+    # By start and end, as far as they were given.
+    texts: dict[tuple[int, int], str] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.spans)
@@ -176,6 +178,12 @@ def word_tags(target: Any, words: WordRow, row: int) -> IntArray:
 
 
 def _tags_of_spans(target: SpanTags, words: WordRow, row: int) -> IntArray:
+    for (start, end), text in target.texts.items():
+        if (found := words.text[start:end]) != text:
+            raise ValueError(
+                f"Row {row}: the entity {text!r:.60} from {start} to {end} is "
+                f"{found!r:.60} in the text. Count in characters of the text as given."
+            )
     starts, ends = target.spans[:, 0], target.spans[:, 1]
     first = np.searchsorted(words.ends, starts, side="right")
     last = np.searchsorted(words.starts, ends, side="left") - 1
@@ -375,8 +383,3 @@ class AlbertTokenClassifierPreprocessor(
         weights = None if sample_weight is None else word_weights(sample_weight, words)
         pieces = distinct.take(places)
         return TaggedDocuments(self, words, pieces, tags, weights), True
-
-    def split_element(self, element: tuple[Any, ...]) -> tuple[Any, Any, Any]:
-        """Split one element of a data set; there are no pairs of texts here."""
-        x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(element)
-        return x, y, sample_weight

@@ -251,8 +251,9 @@ class Preset(Checkpoint):
         path = self.directory / TASK_WEIGHTS_FILE
         if type(model) is not self.saved_task:
             # The layers of a head that mean the same in another task.
-            names = set(getattr(self.saved_task, "shared_head_layers", ()))
-            names &= set(model.shared_head_layers)
+            traits = getattr(self.saved_task, "traits", None)
+            names = set(getattr(traits, "shared_head_layers", ()))
+            names &= set(model.traits.shared_head_layers)
             if names:
                 others = [layer for layer in model.layers if layer.name not in names]
                 others += [*all_layers(model.backbone), model.optimizer]

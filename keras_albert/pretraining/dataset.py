@@ -10,7 +10,7 @@ from typing import Any, Literal, Self, TypeAlias
 import keras
 import numpy as np
 
-from keras_albert.devices.model_state import MASKED_TOKENS
+from keras_albert.devices.batch_sharding import MASKED_TOKENS
 from keras_albert.preprocessors.albert_tokenizer import AlbertTokenizer
 from keras_albert.preprocessors.masked_lm import draw_pairs
 from keras_albert.pretraining import prepared_files

@@ -2,18 +2,15 @@
 
 import warnings
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import keras
 from keras import ops
 
 from keras_albert.backbone import AlbertBackbone
 from keras_albert.presets.stored_weights import head_weights
-from keras_albert.types import FloatArray
+from keras_albert.types import FloatArray, Task
 from keras_albert.utils.keras_internals import all_layers
-
-if TYPE_CHECKING:
-    from keras_albert.tasks.task import AlbertTask
 
 _Model = TypeVar("_Model")
 
@@ -115,7 +112,7 @@ def at_depth(backbone: AlbertBackbone, num_layers: int) -> AlbertBackbone:
     return copy
 
 
-def remake(task: "AlbertTask", **changed: Any) -> Any:
+def remake(task: Task, **changed: Any) -> Any:
     """Return a task of the same configuration, but for some arguments; new weights."""
     config = {k: v for k, v in task.get_config().items() if k not in changed}
     return type(task)(**keras.saving.deserialize_keras_object(config), **changed)

@@ -1,11 +1,17 @@
 """A `compile` without required arguments, with an optimizer that `fit` completes."""
 
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 import keras
 
-from keras_albert.devices.strategy import StrategyMixin
+from keras_albert.devices.strategy import (
+    WholeBatches,
+    check_scope,
+    check_supported,
+    current_strategy,
+)
 from keras_albert.tasks.losses_and_metrics import check_metric_names, match_loss
 from keras_albert.tasks.optimizers import (
     default_jit_compile,
@@ -18,7 +24,11 @@ from keras_albert.utils.arguments import (
     check_options,
     check_positive,
 )
-from keras_albert.utils.keras_internals import optimized_variables, register_parameters
+from keras_albert.utils.keras_internals import (
+    defer_building,
+    optimized_variables,
+    register_parameters,
+)
 
 # They set the rate, which is not possible with a schedule.
 _RATE_CALLBACKS = (
@@ -35,23 +45,51 @@ class _Automatic:
     arguments: dict[str, Any]
 
 
-class AutomaticCompile(StrategyMixin):
+class CompiledTask:
     """Compiling of tasks, as a mixin before `keras.Model` in the list of bases."""
 
+    # Attributes of `keras.Model`.
     backbone: Any
+    traits: Any
     compiled: bool
     trainable: bool
     variables: list[Any]
     weights: list[Any]
+    train_function: Any
+    test_function: Any
+    predict_function: Any
     uses_pooler: bool
+    # That in whose scope the task was created, and the processes with which it is
+    # trained or evaluated at the moment; see `Processes`.
+    strategy: Any = None
+    processes: Any = None
+    # Whether the loss of a row depends on the other rows of a batch.
+    compares_rows = False
     # Until `compile` sets them; the constructor may not call it (`compile=False`).
     optimizer: Any = None
     loss: Any
     _automatic: _Automatic | None = None
     # `None` if they are neither logits nor probabilities.
     outputs_are_logits: bool | None = True
-    # Without the weights of tokens, metrics would count padding.
-    metrics_need_weights = False
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        # Before `compile`, which the constructor calls.
+        self.strategy, self.processes = current_strategy(), None
+        check_supported(self.strategy)
+        super().__init__(*args, **kwargs)
+        if self.strategy is not None:
+            defer_building(self)
+
+    @property
+    def distribute_strategy(self) -> Any:
+        """The strategy to which Keras passes data sets."""
+        if self.strategy is None:
+            return super().distribute_strategy  # type: ignore[misc]
+        return WholeBatches(self.strategy)
+
+    def _variable_scope(self) -> AbstractContextManager[Any]:
+        """Return the context for variables on the same devices as the model's."""
+        return nullcontext() if self.strategy is None else self.strategy.scope()
 
     def default_loss(self) -> Any:
         """Return the loss of `compile` if none is given."""
@@ -158,7 +196,7 @@ class AutomaticCompile(StrategyMixin):
         has_own = weighted_metrics not in (None, "auto")
         # Defaults may depend on it.
         self.loss = loss
-        with self.variable_scope():
+        with self._variable_scope():
             if isinstance(loss, str) and loss == "auto":
                 loss = self.default_loss()
             if isinstance(metrics, str) and metrics == "auto":
@@ -169,7 +207,7 @@ class AutomaticCompile(StrategyMixin):
                 weighted_metrics = self.default_weighted_metrics()
             else:
                 weighted_metrics = self.match_metrics(weighted_metrics)
-            if self.metrics_need_weights and metrics:
+            if self.traits.metrics_need_weights and metrics:
                 weighted_metrics = [metrics, weighted_metrics if has_own else []]
                 metrics, weighted_metrics = None, keras.tree.flatten(weighted_metrics)
         kwargs["weighted_metrics"] = weighted_metrics
@@ -178,14 +216,14 @@ class AutomaticCompile(StrategyMixin):
         if automatic:
             arguments = {"loss": loss, "metrics": metrics, **kwargs}
             self._automatic = _Automatic(learning_rate, arguments)
-        with self.variable_scope():
+        with self._variable_scope():
             if automatic:
                 optimizer = self._automatic_optimizer(learning_rate, None)
             super().compile(optimizer, loss, metrics=metrics, **kwargs)  # type: ignore[misc]
         # LoRA may have added some.
         register_parameters(self)
 
-    def check_compiled(self, method: str) -> None:
+    def _check_compiled(self, method: str) -> None:
         """Raise a `ValueError` if the model is not compiled, for a `method`."""
         if not self.compiled:
             raise ValueError(
@@ -206,7 +244,7 @@ class AutomaticCompile(StrategyMixin):
         rate, arguments = self._automatic.learning_rate, self._automatic.arguments
         if _sets_rate(callbacks):
             num_steps = None
-        with self.variable_scope():
+        with self._variable_scope():
             optimizer = self._automatic_optimizer(rate, num_steps)
             if self._starts_like(optimizer):
                 # A new optimizer would need a new training step: with XLA, seconds.
@@ -256,14 +294,39 @@ class AutomaticCompile(StrategyMixin):
             self.train_function = None
         return True
 
+    def _before_training(self) -> None:
+        """Prepare for training, however it is started."""
+
     def make_train_function(self, force: bool = False) -> Any:
         """Create the function of a training step, and first the optimizer's state."""
+        self._before_training()
         # TensorFlow traces a step again if tracing it created variables.
-        self.check_scope()
         if not self.optimizer.built:
-            with self.variable_scope():
+            check_scope(self.strategy)
+            with self._variable_scope():
                 self.optimizer.build(self.trainable_variables)
-        return super().make_train_function(force)
+        return self._make_function("train", force)
+
+    def make_test_function(self, force: bool = False) -> Any:
+        """Create the function of an evaluation step; Keras calls this."""
+        return self._make_function("test", force)
+
+    def make_predict_function(self, force: bool = False) -> Any:
+        """Create the function of a prediction step; Keras calls this."""
+        return self._make_function("predict", force)
+
+    def _make_function(self, kind: str, force: bool) -> Any:
+        """Let Keras create a function, or the trainer of the strategy."""
+        name = f"{kind}_function"
+        check_scope(self.strategy)
+        if self.strategy is None:
+            return getattr(super(), f"make_{name}")(force)
+        if getattr(self, name) is None or force:
+            # Imports TensorFlow, which may not be installed.
+            from keras_albert.devices.strategy_trainer import StrategyTrainer  # noqa: PLC0415
+
+            setattr(self, name, getattr(StrategyTrainer(self, self.strategy), name)())
+        return getattr(self, name)
 
     def get_compile_config(self) -> dict[str, Any]:
         """Return the arguments of `compile`, and whether the optimizer is automatic."""
@@ -300,7 +363,7 @@ class AutomaticCompile(StrategyMixin):
             del arguments["optimizer"]
             self._automatic = _Automatic(automatic["learning_rate"], arguments)
         if has_state:
-            with self.variable_scope():
+            with self._variable_scope():
                 self.optimizer.build(self.trainable_variables)
 
 

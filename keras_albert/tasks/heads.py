@@ -1,21 +1,16 @@
 """Heads of tasks: the names of their outputs, and whether they are random."""
 
 import os
-import warnings
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import keras
-import numpy as np
 
 from keras_albert.layers.base_layer import albert_initializer
 from keras_albert.tasks.losses_and_metrics import match_metrics
+from keras_albert.tasks.task import AlbertTask, TaskTraits
 from keras_albert.types import Activation
 from keras_albert.utils.arguments import MissingArgumentError, is_whole_number
-from keras_albert.utils.keras_internals import has_no_value
-
-if TYPE_CHECKING:
-    from keras_albert.tasks.task import AlbertTask
 
 
 def output_dropout(backbone: Any, rate: float) -> keras.layers.Dropout:
@@ -37,16 +32,12 @@ def output_dense(
     )
 
 
-class NamedClasses:
-    """The names of a head's outputs, as a mixin before `AlbertTask`."""
+class NamedClasses(AlbertTask):
+    """Base class of tasks whose outputs have names."""
 
     num_classes: int
     labels: tuple[str, ...] | None
-    target_dtype: Any
-    set_by_targets: tuple[str, ...] = ("labels",)
-
-    # What makes probabilities of outputs, if anything does.
-    class_activation: str | None = "softmax"
+    traits = TaskTraits(set_by_targets=("labels",))
 
     @classmethod
     def from_preset(cls, preset: str | os.PathLike[str], **kwargs: Any) -> Self:
@@ -75,7 +66,7 @@ class NamedClasses:
         elif "num_classes" in kwargs:
             # Not the names of the classes of the preset's head.
             kwargs["labels"] = None
-        return super().from_preset(preset, **kwargs)  # type: ignore[misc]
+        return super().from_preset(preset, **kwargs)
 
     @classmethod
     def _check_new_head(cls, arguments: Mapping[str, Any]) -> None:
@@ -98,16 +89,19 @@ class NamedClasses:
         """Let metrics by class read the outputs and targets; see `match_metrics`."""
         takes_numbers = self.target_dtype == "int32"
         threshold = 0.5 if getattr(self, "is_multi_label", False) else None
+        activation = "softmax" if self.outputs_are_logits is not False else None
+        if getattr(self, "is_regression", False):
+            reads_logits = getattr(self.loss, "from_logits", False)
+            activation = "sigmoid" if reads_logits else None
         return match_metrics(
-            *(metrics, self.num_classes, takes_numbers),
-            *(self.class_activation, threshold),
+            metrics, self.num_classes, takes_numbers, activation, threshold
         )
 
     def set_class_names(self, names: tuple[str, ...]) -> None:
         """Take the names of a data set, unless there are some."""
-        self.labels = self.learn_labels(names)
+        self.labels = self._learn_labels(names)
 
-    def learn_labels(self, names: tuple[str, ...]) -> tuple[str, ...] | None:
+    def _learn_labels(self, names: tuple[str, ...]) -> tuple[str, ...] | None:
         """Return the names of the classes, by sorted targets if there are none yet."""
         if self.labels is not None or not names or self.num_classes == 1:
             return self.labels
@@ -149,40 +143,3 @@ def count_classes(num_classes: int | None, labels: Sequence[str] | None) -> int:
             f"names as classes. Received: num_classes={num_classes!r}, labels={labels}"
         )
     return count
-
-
-class UntrainedHeadWarning:
-    """The first rows of the matrices of a head, as the constructor made them."""
-
-    def __init__(self, task: "AlbertTask") -> None:
-        in_backbone = {id(weight) for weight in task.backbone.weights}
-        self._rows = [
-            # A copy, since PyTorch would return a view.
-            (layer.name, weight, keras.ops.copy(keras.ops.stop_gradient(weight[0])))
-            for layer in task.layers
-            for weight in layer.trainable_weights
-            if len(weight.shape) > 1 and id(weight) not in in_backbone
-        ]
-        self._checked: set[str] = set()
-
-    def is_random(self, layer: str | None = None) -> bool:
-        """Return whether all rows, or one layer's, are as they were made."""
-        rows = [row[1:] for row in self._rows if layer in (None, row[0])]
-        # On JAX `fit` in another thread has the values.
-        if not rows or any(has_no_value(weight) for weight, _ in rows):
-            return False
-        to_numpy = keras.ops.convert_to_numpy
-        return all(np.array_equal(to_numpy(w[0]), to_numpy(row)) for w, row in rows)
-
-    def warn(self, task: "AlbertTask", method: str, layer: str | None = None) -> None:
-        """Warn, once, in a method that returns what a random head made up."""
-        if method in self._checked:
-            return
-        self._checked.add(method)
-        if self.is_random(layer):
-            msg = (
-                f"The head of this {type(task).__name__} that `{method}` uses has "
-                "random weights, so the result means nothing: call `fit`, or load a "
-                "preset that was saved with the head."
-            )
-            warnings.warn(msg, stacklevel=3)

@@ -1,15 +1,23 @@
 """Losses and metrics of `compile`, in the form of a head's outputs and targets."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
 from keras import ops
 
+from keras_albert.data.labels import (
+    class_names,
+    encode_classes,
+    encode_label_sets,
+    encode_probabilities,
+    encode_scores,
+    indicator_names,
+    set_names,
+)
 from keras_albert.layers.base_layer import config_from_attributes
-from keras_albert.types import Tensor
+from keras_albert.types import Task, Tensor
 
 # Losses with `from_logits`, by the name that Keras also uses for their functions.
 _CROSSENTROPIES = {
@@ -347,39 +355,59 @@ class TokenAccuracy(keras.metrics.Mean):
         return {"name": self.name, "dtype": self.dtype}
 
 
-_BY_WEIGHT = "mean_with_sample_weight"
+# Losses that take a probability of each class, as `loss_name` returns them.
+_OF_EACH_CLASS = {
+    "binarycrossentropy",
+    "binaryfocalcrossentropy",
+    "categoricalcrossentropy",
+    "categoricalfocalcrossentropy",
+    "categoricalgeneralizedcrossentropy",
+    "categoricalhinge",
+    "kldivergence",
+}
 
 
-def losses_by_weight(model: Any, weights: Any) -> list[Any]:
-    """Return the losses that divide by the sum of weights, if there are weights."""
-    loss = None if weights is None else model.loss
-    losses = loss.values() if isinstance(loss, dict) else [loss]
-    return [each for each in losses if getattr(each, "reduction", "") == _BY_WEIGHT]
+class TargetKind(NamedTuple):
+    """How targets are read, and how predictions are compared to them."""
+
+    loss: Callable[[bool], keras.losses.Loss]
+    metric: Callable[[], keras.metrics.Metric]
+    encode: Callable[[Any, int, Any], Any]
+    names: Callable[[Any], tuple[str, ...]]
+    is_class: bool = False
 
 
-@contextmanager
-def summed(losses: Sequence[Any]) -> Iterator[None]:
-    """Set losses by weight to sum what is weighted, as `divide_weights` returns it."""
-    for loss in losses:
-        loss.reduction = "sum"
-    try:
-        yield
-    finally:
-        for loss in losses:
-            loss.reduction = _BY_WEIGHT
+_CLASS = TargetKind(
+    keras.losses.SparseCategoricalCrossentropy,
+    lambda: keras.metrics.SparseCategoricalAccuracy(name="accuracy"),
+    encode_classes,
+    class_names,
+    is_class=True,
+)
+_PROBABILITIES = TargetKind(
+    keras.losses.CategoricalCrossentropy,
+    lambda: keras.metrics.CategoricalAccuracy(name="accuracy"),
+    encode_probabilities,
+    lambda y: indicator_names(y) or class_names(y),
+)
+_LABEL_SETS = TargetKind(
+    keras.losses.BinaryCrossentropy,
+    lambda: keras.metrics.BinaryAccuracy(name="accuracy"),
+    encode_label_sets,
+    set_names,
+)
+_SCORE = TargetKind(
+    lambda is_logits: keras.losses.MeanSquaredError(),
+    lambda: keras.metrics.RootMeanSquaredError(name="rmse"),
+    lambda y, num_classes, labels: encode_scores(y),
+    lambda y: (),
+)
 
 
-def divide_weights(
-    loss: Any, losses: Sequence[Any], weights: Any, total: Callable[[Any], Any]
-) -> Any:
-    """Divide the weights of `losses` by their `total`, in place of the loss."""
-
-    def divide(weight: Any, loss: Any) -> Any:
-        if weight is None or all(loss is not each for each in losses):
-            return weight
-        return keras.ops.divide_no_nan(weight, total(weight))
-
-    if not isinstance(loss, dict):
-        return divide(weights, loss)
-    named = weights if isinstance(weights, dict) else dict.fromkeys(loss, weights)
-    return {name: divide(named[name], loss[name]) for name in named}
+def target_kind(classifier: Task) -> TargetKind:
+    """Return what an `AlbertClassifier` learns."""
+    if classifier.is_regression:
+        return _SCORE
+    if classifier.is_multi_label:
+        return _LABEL_SETS
+    return _PROBABILITIES if loss_name(classifier.loss) in _OF_EACH_CLASS else _CLASS

@@ -12,7 +12,7 @@ from keras import ops
 from keras_albert.backbone import AlbertBackbone, backbone_inputs, run_encoder
 from keras_albert.data.batches import LengthBatches
 from keras_albert.data.labels import encode_classes
-from keras_albert.data.preprocessed_inputs import first_outside, read_positions
+from keras_albert.data.tables import first_outside, read_positions
 from keras_albert.layers.heads import MaskedLMHead
 from keras_albert.layers.run_layers import call_layer
 from keras_albert.preprocessors.masked_lm import (
@@ -23,7 +23,7 @@ from keras_albert.preprocessors.masked_lm import (
 from keras_albert.tasks.heads import output_dense
 from keras_albert.tasks.losses_and_metrics import TokenAccuracy
 from keras_albert.tasks.predict import outputs_of, softmax
-from keras_albert.tasks.task import AlbertTask
+from keras_albert.tasks.task import AlbertTask, TaskTraits
 from keras_albert.types import Activation, Int64Array, IntArray, Tensor, Texts
 from keras_albert.utils.arguments import check_positive
 
@@ -32,11 +32,12 @@ class MaskedLMTask(AlbertTask):
     """Base class of tasks that predict masked tokens."""
 
     is_self_supervised = True
-    ids_have_targets = False
-
-    # Position 0, of `[CLS]`, is never masked.
-    output_mask = "mask_positions"
-    shared_head_layers = ("masked_lm_head",)
+    traits = TaskTraits(
+        ids_have_targets=False,
+        # Position 0, of `[CLS]`, is never masked.
+        output_mask="mask_positions",
+        shared_head_layers=("masked_lm_head",),
+    )
 
     @property
     def target_dtype(self) -> str:
@@ -54,8 +55,8 @@ class MaskedLMTask(AlbertTask):
         """Raise: targets of texts come from the texts."""
         raise ValueError(
             f"{type(self).__name__} makes its targets from the texts. Received: y="
-            f"{str(y)[:80]!r}. Leave them out; a pair of texts is one argument, "
-            "`x=(first, second)`."
+            f"{str(y)[:80]!r}. Leave them out. Pairs are `fit((first, second))`, or "
+            "a data set of `((first, second),)`."
         )
 
     def read_ids(self, inputs: Any) -> dict[str, npt.NDArray[Any]]:
@@ -116,7 +117,7 @@ class MaskedLMTask(AlbertTask):
         self.require_preprocessor("fill_mask")
         check_positive(top_k=top_k)
         candidates = target_ids(self.preprocessor.tokenizer, targets)
-        examples, batched = self.encode("prediction", texts)
+        examples, batched = self.encode_texts("prediction", texts)
         self.untrained_head_warning.warn(self, "fill_mask", "masked_lm_head")
         size = 32 if batch_size is None else batch_size
         answers = self._fill_masks(examples, top_k, candidates, size)
@@ -254,8 +255,8 @@ class AlbertMaskedLM(MaskedLMTask, keras_hub.models.MaskedLM):
     """
 
     preprocessor_cls = AlbertMaskedLMPreprocessor
+    traits = MaskedLMTask.traits._replace(metrics_need_weights=True)
     uses_pooler = False
-    metrics_need_weights = True
 
     def __init__(
         self,
@@ -417,7 +418,7 @@ class AlbertPretrainer(MaskedLMTask, keras_hub.models.Task):
             True
         """
         self.require_preprocessor("score_order")
-        examples, batched = self.encode("prediction", (first, second))
+        examples, batched = self.encode_texts("prediction", (first, second))
         self.untrained_head_warning.warn(self, "score_order", "sentence_order")
         logits = self.predict(examples, batch_size, verbose=0)["sentence_order"]
         # The softmax of two classes; the first is "in order".

@@ -7,7 +7,7 @@ import keras_hub
 import numpy.typing as npt
 
 from keras_albert.backbone import AlbertBackbone, select_inputs
-from keras_albert.data.preprocessed_inputs import read_ids
+from keras_albert.data.tables import Columns, read_ids
 from keras_albert.layers.attention import packing_inputs
 from keras_albert.layers.heads import MISSING_CHOICE, ChoiceScores, ChoicesToRows
 from keras_albert.layers.run_layers import call_layer
@@ -18,7 +18,7 @@ from keras_albert.preprocessors.multiple_choice import (
 )
 from keras_albert.tasks.heads import output_dense, output_dropout
 from keras_albert.tasks.predict import softmax
-from keras_albert.tasks.task import AlbertTask
+from keras_albert.tasks.task import AlbertTask, TaskTraits
 from keras_albert.text.reading import TextBatch
 from keras_albert.types import FloatArray, IntArray, Mode
 
@@ -56,8 +56,12 @@ class AlbertMultipleChoice(AlbertTask, keras_hub.models.Task):
     """
 
     preprocessor_cls = AlbertMultipleChoicePreprocessor
-    default_columns = (None, "answer")
-    output_padding = MISSING_CHOICE
+    traits = TaskTraits(
+        columns=Columns(
+            ("context", "question", "choices"), "answer", optional=("context",)
+        ),
+        output_padding=MISSING_CHOICE,
+    )
 
     def __init__(
         self,
@@ -112,7 +116,7 @@ class AlbertMultipleChoice(AlbertTask, keras_hub.models.Task):
 
     def read_ids(self, inputs: Any) -> dict[str, npt.NDArray[Any]]:
         """Read and check input that is preprocessed already."""
-        return read_ids(self.backbone, inputs, ("examples", "choices", "tokens"))
+        return read_ids(self.backbone, inputs, "examples, choices, tokens")
 
     def check_id_targets(self, ids: dict[str, Any], y: Any, mode: Mode) -> None:
         """Check that each question has choices, and the right one is among them."""

@@ -6,30 +6,24 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import count, islice
 from operator import is_
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import keras
 import numpy as np
 import numpy.typing as npt
 from keras import ops
 
-from keras_albert.data import model_input
-from keras_albert.data.batch_sharding import num_parts, share_dataset, take_rows
-from keras_albert.data.batches import LengthBatches
+from keras_albert.data.batches import LengthBatches, has_ragged_outputs, make_batches
 from keras_albert.data.datasets import Steps, call_and_reject_empty, num_steps
-from keras_albert.data.tables import RawData
-from keras_albert.devices.model_state import restore_on_error
-from keras_albert.devices.processes import spans_processes
+from keras_albert.data.tables import read_data
+from keras_albert.devices.batch_sharding import num_parts, share_dataset, take_rows
+from keras_albert.devices.processes import restore_on_error, spans_processes
 from keras_albert.layers.attention import packing_inputs
 from keras_albert.layers.run_layers import call_layer
 from keras_albert.text.packing import TextWindows
-from keras_albert.types import FloatArray, Texts
+from keras_albert.types import FloatArray, Task, Texts
 from keras_albert.utils.arguments import check_options
 from keras_albert.utils.keras_internals import IN_USE, has_no_value
-
-if TYPE_CHECKING:
-    from keras_albert.tasks.task import AlbertTask
-
 
 Run = Callable[[dict[str, Any]], Any]
 
@@ -40,17 +34,17 @@ def softmax(logits: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return np.asarray(raised / raised.sum(axis=-1, keepdims=True))
 
 
-def mask_outputs(task: "AlbertTask", inputs: Any, outputs: Any) -> Any:
+def mask_outputs(task: Task, inputs: Any, outputs: Any) -> Any:
     """Overwrite outputs of padding, which depend on the width of the batch."""
-    if task.output_mask is None:
+    if task.traits.output_mask is None:
         return outputs
-    mask = np.asarray(inputs[task.output_mask]) > 0
+    mask = np.asarray(inputs[task.traits.output_mask]) > 0
 
     def mask_padding(symbolic: Any, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
         if symbolic.shape[1] is not None:
             return array
         kept = mask.reshape(mask.shape + (1,) * (array.ndim - mask.ndim))
-        return np.where(kept, array, array.dtype.type(task.output_padding))
+        return np.where(kept, array, array.dtype.type(task.traits.output_padding))
 
     return map_outputs(mask_padding, task.output, outputs)
 
@@ -72,7 +66,7 @@ class PredictFunction:
     # What is compiled (on TensorFlow a graph, on JAX a program for each shape) is kept
     # until the model has other variables.
 
-    def __init__(self, task: "AlbertTask") -> None:
+    def __init__(self, task: Task) -> None:
         self._task = task
         self._lock = threading.RLock()
         self._variables: list[Any] = []
@@ -110,7 +104,7 @@ class PredictFunction:
             self._made = {}
 
 
-def _compile(task: "AlbertTask", num_layers: int) -> Run:
+def _compile(task: Task, num_layers: int) -> Run:
     """Compile the model for one batch of arrays."""
 
     def run(inputs: dict[str, Any]) -> Any:
@@ -126,7 +120,7 @@ def _compile(task: "AlbertTask", num_layers: int) -> Run:
     return _COMPILERS[keras.config.backend()](task, run)
 
 
-def _compile_for_tensorflow(task: "AlbertTask", run: Run) -> Run:
+def _compile_for_tensorflow(task: Task, run: Run) -> Run:
     import tensorflow as tf  # noqa: PLC0415  (it is the backend)
 
     is_compiled = task.jit_compile is True
@@ -148,7 +142,7 @@ def _compile_for_tensorflow(task: "AlbertTask", run: Run) -> Run:
     return run_program
 
 
-def _compile_for_torch(task: "AlbertTask", run: Run) -> Run:
+def _compile_for_torch(task: Task, run: Run) -> Run:
     import torch  # noqa: PLC0415  (it is the backend)
 
     device = task.variables[0].value.device
@@ -202,7 +196,7 @@ def call_with_values(
         raise
 
 
-_COMPILERS: dict[str, Callable[["AlbertTask", Run], Run]] = {
+_COMPILERS: dict[str, Callable[[Task, Run], Run]] = {
     "tensorflow": _compile_for_tensorflow,
     "jax": compile_function,
     "torch": _compile_for_torch,
@@ -210,7 +204,7 @@ _COMPILERS: dict[str, Callable[["AlbertTask", Run], Run]] = {
 
 
 def predict_all(
-    task: "AlbertTask",
+    task: Task,
     x: Any,
     batch_size: int | None = None,
     run_batch: Run | None = None,
@@ -221,10 +215,10 @@ def predict_all(
     check_options(type(task), "predict", kwargs)
     steps = kwargs.get("steps")
     may_pack = run_batch is None
-    batches = model_input.make_batches(
-        *(task, RawData(x), batch_size, "prediction"),
-        steps=Steps(steps),
-        may_pack=may_pack,
+    columns = task.traits.columns._replace(label=None)
+    data = read_data(x, columns=columns, batch_size=batch_size)
+    batches = make_batches(
+        *(task, data, batch_size, "prediction"), steps=Steps(steps), may_pack=may_pack
     )
     is_planned = isinstance(batches, LengthBatches)
     if is_planned and steps is not None and steps < len(batches):
@@ -241,7 +235,7 @@ def predict_all(
 
     def compute() -> Any:
         is_alone = num_parts() == 1 or spans_processes()
-        is_own = run_batch or num_layers or model_input.has_ragged_outputs(task)
+        is_own = run_batch or num_layers or has_ragged_outputs(task)
         if is_own or is_alone:
             run = run_batch or partial(outputs_of, task, num_layers=num_layers)
             return predict_batches(task, batches, run, **kwargs)
@@ -268,7 +262,7 @@ def check_nan(outputs: Any) -> Any:
 
 
 def outputs_of(
-    task: "AlbertTask", inputs: dict[str, Any], num_layers: int | None = None
+    task: Task, inputs: dict[str, Any], num_layers: int | None = None
 ) -> Any:
     """Compute the outputs for one batch of ids."""
     if spans_processes():
@@ -279,7 +273,7 @@ def outputs_of(
 
 
 def _compute_together(
-    task: "AlbertTask", inputs: dict[str, Any], num_layers: int | None
+    task: Task, inputs: dict[str, Any], num_layers: int | None
 ) -> Any:
     """Compute the outputs for one batch, which all processes of JAX were given."""
     import jax  # noqa: PLC0415  (it is the backend)
@@ -301,7 +295,7 @@ def _compute_together(
 
 
 def predict_batches(
-    task: "AlbertTask",
+    task: Task,
     batches: Any,
     run_batch: Run,
     verbose: str | int = "auto",
@@ -346,7 +340,7 @@ def predict_batches(
                 np.pad(
                     array,
                     [(0, 0), *((0, n) for n in shape - array.shape[1:])],
-                    constant_values=task.output_padding,
+                    constant_values=task.traits.output_padding,
                 )
                 for array in arrays
             ]
@@ -364,7 +358,7 @@ def iterate(batches: Any) -> Iterator[Any]:
     return iter(batches)
 
 
-def _iterate_inputs(task: "AlbertTask", batches: Any) -> Iterator[dict[str, Any]]:
+def _iterate_inputs(task: Task, batches: Any) -> Iterator[dict[str, Any]]:
     """Yield the model's inputs, which have been checked."""
     is_checked = isinstance(batches, LengthBatches)
     for batch in iterate(batches):
@@ -378,8 +372,47 @@ def to_numpy(tensor: Any) -> npt.NDArray[Any]:
     return np.array(keras.ops.convert_to_numpy(tensor))
 
 
+class UntrainedHeadWarning:
+    """A warning if predictions use a head that was never trained."""
+
+    # It compares the first rows of the matrices with those that the constructor made.
+
+    def __init__(self, task: Task) -> None:
+        in_backbone = {id(weight) for weight in task.backbone.weights}
+        self._rows = [
+            # A copy, since PyTorch would return a view.
+            (layer.name, weight, keras.ops.copy(keras.ops.stop_gradient(weight[0])))
+            for layer in task.layers
+            for weight in layer.trainable_weights
+            if len(weight.shape) > 1 and id(weight) not in in_backbone
+        ]
+        self._checked: set[str] = set()
+
+    def is_random(self, layer: str | None = None) -> bool:
+        """Return whether all rows, or one layer's, are as they were made."""
+        rows = [row[1:] for row in self._rows if layer in (None, row[0])]
+        # On JAX `fit` in another thread has the values.
+        if not rows or any(has_no_value(weight) for weight, _ in rows):
+            return False
+        to_numpy = keras.ops.convert_to_numpy
+        return all(np.array_equal(to_numpy(w[0]), to_numpy(row)) for w, row in rows)
+
+    def warn(self, task: Task, method: str, layer: str | None = None) -> None:
+        """Warn once if an untrained head is used for predictions."""
+        if method in self._checked:
+            return
+        self._checked.add(method)
+        if self.is_random(layer):
+            msg = (
+                f"The head of this {type(task).__name__} that `{method}` uses has "
+                "random weights, so the result means nothing: call `fit`, or load a "
+                "preset that was saved with the head."
+            )
+            warnings.warn(msg, stacklevel=3)
+
+
 def predict_windows(
-    task: "AlbertTask",
+    task: Task,
     method: str,
     texts: Texts,
     batch_size: int | None,

@@ -42,9 +42,6 @@ class TaskPresets(CheckpointExports, PresetMixin, _Task):
     # Whether it reads `pooled_output`; if so, a missing pooler is an error.
     uses_pooler = True
 
-    # Layers of the head that have the same meaning in other tasks.
-    shared_head_layers: tuple[str, ...] = ()
-
     def _as_saved(self) -> Any:
         backbone, encoder = self.backbone, self.backbone.encoder
         if encoder.adapters and backbone.num_layers != encoder.num_layers:

@@ -4,13 +4,13 @@ import os
 from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import keras
 import numpy.typing as npt
 
 from keras_albert.backbone import select_inputs
-from keras_albert.data import batch_sharding, model_input
+from keras_albert.data.batches import make_batches, preprocess_batch
 from keras_albert.data.datasets import (
     Steps,
     call_and_reject_empty,
@@ -18,17 +18,35 @@ from keras_albert.data.datasets import (
     is_dataset,
     num_steps,
 )
-from keras_albert.data.preprocessed_inputs import holds_ids, read_ids
-from keras_albert.data.tables import Columns, RawData, has_columns, read_table
-from keras_albert.devices import model_state
-from keras_albert.devices.processes import connect_processes, train_in_processes
+from keras_albert.data.labels import unchanged_on_error
+from keras_albert.data.tables import (
+    Columns,
+    RawData,
+    are_ids,
+    read_data,
+    read_ids,
+    split_validation,
+    unpack,
+)
+from keras_albert.devices import batch_sharding
+from keras_albert.devices.batch_sharding import as_dataset
+from keras_albert.devices.processes import (
+    connect_processes,
+    exclusive,
+    restore_on_error,
+    train_in_processes,
+)
 from keras_albert.devices.strategy import refuse_sharded
 from keras_albert.layers.attention import packed_rows
 from keras_albert.layers.base_layer import config_from_attributes
 from keras_albert.layers.run_layers import call_layer, is_bare
-from keras_albert.tasks.compile import AutomaticCompile
-from keras_albert.tasks.heads import UntrainedHeadWarning
-from keras_albert.tasks.predict import PredictFunction, outputs_of, predict_all
+from keras_albert.tasks.compile import CompiledTask
+from keras_albert.tasks.predict import (
+    PredictFunction,
+    UntrainedHeadWarning,
+    outputs_of,
+    predict_all,
+)
 from keras_albert.tasks.presets import TaskPresets, check_preprocessor
 from keras_albert.tasks.table import (
     WRITERS,
@@ -64,29 +82,37 @@ def _check_epochs(
     return int(first)
 
 
-class AlbertTask(AutomaticCompile, TaskPresets):
+class TaskTraits(NamedTuple):
+    """What differs between tasks, for what reads their data and outputs."""
+
+    # The columns of a table.
+    columns: Columns = Columns()
+    # Whether rows of ids come with targets, also where texts are their own targets.
+    ids_have_targets: bool = True
+    # Whether a `tf.data.Dataset` is read in its graph, where targets are one array.
+    encodes_in_graph: bool = True
+    # Attributes that the targets of `fit` may set.
+    set_by_targets: tuple[str, ...] = ()
+    # Without the weights of tokens, metrics would count padding.
+    metrics_need_weights: bool = False
+    # The padding of outputs whose shape differs between batches, and the input that is
+    # 0 where they are padding, if any.
+    output_padding: float = 0.0
+    output_mask: str | None = None
+    # Layers of the head that have the same meaning in other tasks.
+    shared_head_layers: tuple[str, ...] = ()
+
+
+class AlbertTask(CompiledTask, TaskPresets):
     """Base class of all tasks, before one of KerasHub's in the list of bases."""
 
     # A subclass has `encode_targets`, `default_loss`, `default_metrics`, `_run_layers`.
 
-    # Whether labels are derived from the inputs: texts, or rows of ids.
+    # What differs between tasks, see `TaskTraits`.
+    traits = TaskTraits()
+
+    # Whether targets are made from the texts.
     is_self_supervised = False
-    ids_have_targets = True
-
-    # Whether a `tf.data.Dataset` is read in its graph, where targets are one array.
-    encodes_in_graph = True
-
-    # The columns of texts and targets, see `fit`; no texts for a task that reads dicts.
-    default_columns: tuple[str | None, str] = ("text", "label")
-
-    # Attributes that a method may set by its targets.
-    set_by_targets: tuple[str, ...] = ()
-
-    # The padding of outputs whose shape differs between batches.
-    output_padding: float = 0.0
-
-    # The input that is 0 where such outputs are padding, if any.
-    output_mask: str | None = None
 
     # How many layers `evaluate` runs, unless it is all of them.
     _depth: int | None = None
@@ -182,7 +208,7 @@ class AlbertTask(AutomaticCompile, TaskPresets):
             "tagger's may have a weight for each word."
         )
 
-    def encode(
+    def encode_texts(
         self, mode: Mode, x: Any, y: Any = None, sample_weight: Any = None
     ) -> tuple[Any, bool]:
         """Read, check and tokenize raw input; return also if it was a batch."""
@@ -212,6 +238,7 @@ class AlbertTask(AutomaticCompile, TaskPresets):
         epochs: int = 1,
         *,
         text: Any = None,
+        text_pair: Any = None,
         label: Any = None,
         validation_split: float = 0.0,
         validation_data: Any = None,
@@ -231,23 +258,25 @@ class AlbertTask(AutomaticCompile, TaskPresets):
         delays the end of each epoch, is disabled unless `options().autotune` is set.
 
         Args:
-            x: Texts or pairs (see `keras_albert.text.reading`); a dict
-                of `token_ids`, `segment_ids` and `padding_mask`; a data set of batches
-                `(x, y)`, `(x, y, sample_weight)` or dicts; or a table: a dict of
-                columns, a list of dicts, a data frame, or a Hugging Face data set.
+            x: Texts, or pairs as a tuple of two columns; a dict of `token_ids`,
+                `segment_ids` and `padding_mask`; a data set of batches `(x, y)` or
+                `(x, y, sample_weight)`; or a table: a dict of columns, a list of dicts,
+                a data frame, or a Hugging Face data set. Batches may be tables too.
             y: Targets, unless `x` has them. Defaults to `None`.
             batch_size: int. Defaults to `None`, which means 32.
             epochs: int. Defaults to `1`.
-            text: string, or a tuple of strings for pairs. The columns of texts in a
-                table or in batches that are dicts. Defaults to `None`, "text"; for a
-                tagger "tokens".
+            text: string. The column of texts in a table. Defaults to `None`, "text";
+                for a tagger "tokens", for a question answerer "question".
+            text_pair: string, or several for an embedder with hard negatives. The
+                column of second texts. Defaults to `None`, "text_pair" if there is one;
+                for a question answerer "context".
             label: string. The column of targets; or a list of columns of zeros and
                 ones, the labels of a text that may have several. Defaults to `None`,
                 "label"; "ner_tags" or "answers" for a tagger or question answerer.
             validation_split: float. The share of the data, from its end, to validate
                 on. Defaults to `0.0`.
-            validation_data: `(x, y)`, `(x, y, sample_weight)` or a data set. Defaults
-                to `None`.
+            validation_data: `(x, y)`, `(x, y, sample_weight)`, a data set or a table;
+                for a task without targets `x` or `(x,)`. Defaults to `None`.
             validation_batch_size: int. Defaults to `None`, `batch_size`.
             class_weight: A dict of class names or numbers and their weights; the weight
                 of a missing class is 1. Defaults to `None`.
@@ -284,24 +313,26 @@ class AlbertTask(AutomaticCompile, TaskPresets):
         """
         # Before any text is read.
         arguments.check_options(type(self), "fit", kwargs)
-        self.check_compiled("fit")
+        self._check_compiled("fit")
         first = _check_epochs(epochs, **kwargs)
         options = [
-            *(batch_size, epochs, text, label, validation_split, validation_batch_size),
-            *(class_weight, shuffle, *map(kwargs.get, _STEPS)),
+            *(batch_size, epochs, text, text_pair, label, validation_split),
+            *(validation_batch_size, class_weight, shuffle),
+            *map(kwargs.get, _STEPS),
         ]
         given = (x, y, sample_weight, validation_data)
         with (
-            model_state.exclusive(self),
+            exclusive(self),
             train_in_processes(self, auto_shard, given, options) as quiet,
         ):
             kwargs = quiet | kwargs
-            with model_input.unchanged_on_error(self):
-                data = read_table(
-                    self, x, y, sample_weight, Columns(text, label), batch_size
-                )
+            with unchanged_on_error(self):
+                named = text, text_pair, label, self.is_self_supervised
+                columns = self.traits.columns.choose(*named)
+                data = read_data(x, y, sample_weight, columns, batch_size)
                 self.set_class_names(data.columns.class_names)
-                is_raw = not (is_dataset(data.x) or holds_ids(self, data.x))
+                has_ids = are_ids(self.preprocessor, data.x)
+                is_raw = not (is_dataset(data.x) or has_ids)
                 if data.y is not None and is_raw:
                     # Before a split, so that names come from all of them, and errors
                     # name the row in `y`.
@@ -316,38 +347,35 @@ class AlbertTask(AutomaticCompile, TaskPresets):
                 size = validation_batch_size
                 size = batch_size if size is None else size
                 if validation_data is not None:
-                    held_out = model_input.unpack_validation(self, validation_data)
-                    named = Columns()
-                    if held_out[1] is None and has_columns(held_out[0]):
-                        named = Columns(text, label, data.columns.weight)
-                    held = read_table(self, *held_out, named, size)
+                    held_out = unpack(validation_data, "`validation_data`")
+                    # It may be no table.
+                    columns = data.columns._replace(named=frozenset())
+                    held = read_data(*held_out, columns, size)
                     datasets["validation_data"] = held_out[0]
                 elif validation_split:
                     columns_of = getattr(self.preprocessor, "columns", text_columns)
-                    data, held = model_input.split_validation(
-                        data, validation_split, columns_of
-                    )
+                    data, held = split_validation(data, validation_split, columns_of)
                 option = "steps_per_epoch"
                 limit = Steps(kwargs.get(option), option, epochs=epochs - first)
-                batches = model_input.make_batches(
+                batches = make_batches(
                     self, data, batch_size, "training", shuffle, limit
                 )
                 if held is not None:
                     option, argument = "validation_steps", "validation_data"
                     limit = Steps(kwargs.get(option), option, argument, epochs - first)
-                    kwargs[argument] = model_input.as_dataset(
-                        self, model_input.make_batches(self, held, size, steps=limit)
+                    kwargs[argument] = as_dataset(
+                        self, make_batches(self, held, size, steps=limit)
                     )
             if data.is_encoded:
                 self.learn_from_targets(targets)
-            dataset = model_input.as_dataset(self, batches)
+            dataset = as_dataset(self, batches)
             steps = kwargs.get("steps_per_epoch") or num_steps(dataset)
             rest = steps and steps * (epochs - first), kwargs.get("callbacks")
             if not (first and self._continue_optimizer(*rest)):
                 self._complete_optimizer(*rest)
             # Data sets are in their order already.
             kwargs |= {"epochs": epochs, "shuffle": False}
-            with model_state.restore_on_error(self):
+            with restore_on_error(self):
                 dataset = batch_sharding.build_before(self, dataset)
                 return call_and_reject_empty(
                     lambda: keras.Model.fit(self, x=dataset, **kwargs), datasets
@@ -360,6 +388,7 @@ class AlbertTask(AutomaticCompile, TaskPresets):
         batch_size: int | None = None,
         *,
         text: Any = None,
+        text_pair: Any = None,
         label: Any = None,
         sample_weight: Any = None,
         num_layers: int | None = None,
@@ -373,6 +402,7 @@ class AlbertTask(AutomaticCompile, TaskPresets):
             y: See `fit`.
             batch_size: int. Defaults to `None`, which means 32.
             text: See `fit`. Defaults to `None`.
+            text_pair: See `fit`. Defaults to `None`.
             label: See `fit`. Defaults to `None`.
             sample_weight: See `fit`. Defaults to `None`.
             num_layers: int. See `predict`. Defaults to `None`.
@@ -402,23 +432,23 @@ class AlbertTask(AutomaticCompile, TaskPresets):
             )
         arguments.check_options(type(self), "evaluate", kwargs)
         # Keras does not check this on PyTorch.
-        self.check_compiled("evaluate")
+        self._check_compiled("evaluate")
         self._check_depth(num_layers)
-        options = [batch_size, text, label, num_layers, kwargs.get("steps")]
+        options = [batch_size, text, text_pair, label, num_layers, kwargs.get("steps")]
         given = (x, y, sample_weight)
         with (
-            model_state.exclusive(self),
+            exclusive(self),
             train_in_processes(self, auto_shard, given, options) as quiet,
         ):
             kwargs = quiet | kwargs
-            with model_input.unchanged_on_error(self):
-                data = read_table(
-                    self, x, y, sample_weight, Columns(text, label), batch_size
-                )
+            with unchanged_on_error(self):
+                named = text, text_pair, label, self.is_self_supervised
+                columns = self.traits.columns.choose(*named)
+                data = read_data(x, y, sample_weight, columns, batch_size)
                 self.set_class_names(data.columns.class_names)
                 limit = Steps(kwargs.get("steps"))
-                dataset = model_input.as_dataset(
-                    self, model_input.make_batches(self, data, batch_size, steps=limit)
+                dataset = as_dataset(
+                    self, make_batches(self, data, batch_size, steps=limit)
                 )
             test_function, depth = self.test_function, num_layers
             if depth == self.backbone.num_layers:
@@ -426,7 +456,7 @@ class AlbertTask(AutomaticCompile, TaskPresets):
             if depth is not None:
                 self.test_function = None
             try:
-                with model_state.restore_on_error(self), steps_at_depth(self, depth):
+                with restore_on_error(self), steps_at_depth(self, depth):
                     dataset = batch_sharding.build_before(self, dataset)
                     return call_and_reject_empty(
                         lambda: keras.Model.evaluate(self, x=dataset, **kwargs),
@@ -454,7 +484,7 @@ class AlbertTask(AutomaticCompile, TaskPresets):
 
         Returns:
             An array `(examples, ...)`, or a dict of arrays. Outputs that are as long as
-            the longest row are padded with `output_padding`. For an empty list the
+            the longest row are padded. For an empty list the
             shape is `(0, ...)`.
 
         Raises:
@@ -507,9 +537,9 @@ class AlbertTask(AutomaticCompile, TaskPresets):
             ['accuracy', 'loss']
         """
         data = x, y, sample_weight
-        with model_state.exclusive(self), connect_processes(self):
-            with model_input.unchanged_on_error(self):
-                batch = model_input.preprocess_batch(self, "training", *data)
+        with exclusive(self), connect_processes(self):
+            with unchanged_on_error(self):
+                batch = preprocess_batch(self, "training", *data)
                 if class_weight is not None:
                     class_weight = self._read_class_weight(class_weight, sample_weight)
             batch = batch_sharding.pad_for_devices(self, batch)
@@ -531,9 +561,9 @@ class AlbertTask(AutomaticCompile, TaskPresets):
             1.0
         """
         data = x, y, sample_weight
-        with model_state.exclusive(self), connect_processes(self):
-            with model_input.unchanged_on_error(self):
-                batch = model_input.preprocess_batch(self, "evaluation", *data)
+        with exclusive(self), connect_processes(self):
+            with unchanged_on_error(self):
+                batch = preprocess_batch(self, "evaluation", *data)
             batch = batch_sharding.pad_for_devices(self, batch)
             return keras.Model.test_on_batch(self, *batch, **kwargs)
 
@@ -546,7 +576,7 @@ class AlbertTask(AutomaticCompile, TaskPresets):
             >>> sentiment.predict_on_batch(["a fine film", "so boring"]).argmax(axis=-1)
             array([1, 0])
         """
-        (x,) = model_input.preprocess_batch(self, "prediction", x)
+        (x,) = preprocess_batch(self, "prediction", x)
         return outputs_of(self, x)
 
     def _read_class_weight(
@@ -571,13 +601,13 @@ class AlbertTask(AutomaticCompile, TaskPresets):
         self, step: Callable[..., Any], state_and_data: Any, training: bool
     ) -> Any:
         *state, data = state_and_data
-        model_state.build_metrics_before_xla(self, data)
+        batch_sharding.build_metrics_before_xla(self, data)
         if self.processes is not None and keras.config.backend() == "torch":
             return self._step_together(data, training)
         with depends_on(data):
             batch = batch_sharding.unpad_batch(data)
             if training:
-                batch = model_state.weigh_processes(batch)
+                batch = batch_sharding.weigh_processes(batch)
             return step(*state, batch)
 
     def _step_together(self, data: Any, training: bool) -> dict[str, Any]:
@@ -590,7 +620,7 @@ class AlbertTask(AutomaticCompile, TaskPresets):
         counts = self.processes.index == 0 or not batch_sharding.is_replicated(x)
         batch = batch_sharding.without_mark(x), y, weights
         if training:
-            batch = model_state.weigh_processes(batch, self.processes)
+            batch = batch_sharding.weigh_processes(batch, self.processes)
             return torch_steps.train_together(self, batch, counts)
         return torch_steps.evaluate_together(self, batch, counts)
 
@@ -616,9 +646,9 @@ class AlbertTask(AutomaticCompile, TaskPresets):
     ) -> Any:
         """Preprocess a batch to train on, as KerasHub calls this."""
         if y is None and not self.is_self_supervised:
-            return model_input.preprocess_batch(self, "prediction", x)[0]
+            return preprocess_batch(self, "prediction", x)[0]
         return keras.utils.pack_x_y_sample_weight(
-            *model_input.preprocess_batch(self, "training", x, y, sample_weight)
+            *preprocess_batch(self, "training", x, y, sample_weight)
         )
 
     def quantize(self, mode: Any = None, *args: Any, **kwargs: Any) -> Any:

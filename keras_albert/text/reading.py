@@ -2,7 +2,6 @@
 
 import math
 import sys
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -56,33 +55,13 @@ def text_columns(
     return tuple(rows for rows, _ in read), read[0][1]
 
 
-def dicts_as_tuples(
-    x: Any, required: tuple[str, ...], optional: tuple[str, ...] = ()
-) -> Any:
-    """Replace a dict of columns, or each dict of a list, by the tuple of its values."""
-
-    def values(row: Any, name: str) -> Any:
-        if not isinstance(row, Mapping):
-            return row
-        for key in required:
-            if row.get(key) is None:
-                needed = " and ".join(map(repr, required))
-                raise ValueError(
-                    f"{name} has no {key!r}; it has {', '.join(map(repr, row))}. Each "
-                    f"question needs {needed}."
-                )
-        keys = (key for key in (*optional, *required) if row.get(key) is not None)
-        return tuple(row[key] for key in keys)
-
-    if not isinstance(x, list):
-        return values(x, "`x`")
-    if not x:
-        return tuple([] for _ in required)
-    return [values(row, f"Row {number}") for number, row in enumerate(x)]
-
-
 def split_columns(texts: Any) -> tuple[Any, ...]:
     """Return the columns of a tuple, a list of tuples, or an array of rank 2."""
+    if hasattr(texts, "columns"):
+        raise TypeError(
+            "A table is read by the names of its columns. Pass one of them, such as "
+            "`table['text']`, or a pair `(table['first'], table['second'])`."
+        )
     if isinstance(texts, tuple):
         return texts or ((),)
     if isinstance(texts, list):
@@ -129,8 +108,7 @@ def check_graph_text(texts: Tensor, name: str = "texts") -> Tensor:
     row = tf.argmin(tf.concat([flat, [1]], axis=0))
     remedy = (
         f" of {name} is not UTF-8. Decode it with the encoding it was written in, "
-        'as in `tf.strings.unicode_transcode(texts, "LATIN1", "UTF-8")`; with '
-        '"UTF-8" for both, invalid bytes are replaced.'
+        'as in `tf.strings.unicode_transcode(texts, "LATIN1", "UTF-8")`.'
     )
     message = tf.strings.join(["row ", tf.strings.as_string(row), remedy])
     check = tf.debugging.Assert(tf.reduce_all(is_text), [message])
@@ -139,7 +117,7 @@ def check_graph_text(texts: Tensor, name: str = "texts") -> Tensor:
         return tf.identity(texts)
 
 
-def holds_text(x: Any) -> bool:
+def are_texts(x: Any) -> bool:
     """Return whether `x` contains texts rather than labels, by its first element."""
     while isinstance(x, list | tuple) and x:
         x = x[0]
@@ -170,25 +148,28 @@ def to_text_rows(inputs: Any, name: str = "texts") -> tuple[list[str], bool]:
 
 
 def is_column(values: Any) -> bool:
-    """Return whether values are a column of Arrow, polars or `datasets`."""
+    """Return whether values are a column of pandas, polars, Arrow or `datasets`."""
     if isinstance(values, list | np.ndarray) or hasattr(values, "column_names"):
         return False
-    module, name = type(values).__module__, type(values).__name__
+    kind = type(values)
+    is_of_datasets = kind.__module__.startswith("datasets.")
     return (
-        hasattr(values, "to_pylist")
-        or (module.startswith("polars.") and hasattr(values, "to_list"))
-        or (module.startswith("datasets.") and name.endswith("Column"))
+        hasattr(kind, "to_pylist")
+        or hasattr(kind, "to_list")
+        or (is_of_datasets and kind.__name__.endswith("Column"))
     )
 
 
 def plain_column(values: Any) -> Any:
-    """Return such a column as a list, and other values unchanged."""
+    """Return a column of these as a list, PyTorch's tensor as an array."""
+    if hasattr(values, "detach"):
+        return values.detach().cpu().numpy()
     if not is_column(values):
         return values
     for method in ("to_pylist", "to_list"):
         if hasattr(values, method):
             return getattr(values, method)()
-    return values[:] if hasattr(values, "__len__") else list(values)
+    return list(values)
 
 
 def _array_rows(inputs: Any, name: str) -> tuple[list[Any], bool]:
@@ -199,16 +180,15 @@ def _array_rows(inputs: Any, name: str) -> tuple[list[Any], bool]:
             return [inputs], False
     if not hasattr(inputs, "__array__"):
         raise TypeError(
-            f"`{name}` must hold texts: a str, a list of str, a NumPy array, a "
-            f"pandas Series or a string tensor. Received: {type(inputs).__name__}. "
-            "Pass `list(...)` of it, or pick out the column of texts."
+            f"`{name}` must be texts: a str, a list or an array of str, a column or "
+            f"a string tensor. Received: {type(inputs).__name__}. Pass `list(...)` of "
+            "it, or the column of texts."
         )
     array = np.asarray(inputs)
     if array.ndim > 1:
         raise ValueError(
-            f"`{name}` must be one text or one row of texts, rank 0 or 1. "
-            f"Received: an array of shape {array.shape}. Pass one column at a "
-            "time, or flatten it with `.reshape(-1)`."
+            f"`{name}` must be one text or one row of texts. Received: an array of "
+            f"shape {array.shape}. Pass one column at a time."
         )
     values = array.tolist()
     return (values, True) if array.ndim else ([values], False)
@@ -227,8 +207,7 @@ def _to_str(row: Any, index: int, name: str) -> str:
             raise ValueError(
                 f"row {index} of {name} is not UTF-8: byte 0x{row[error.start]:02x} "
                 f"at offset {error.start} ({error.reason}). Decode it with the "
-                'encoding it was written in, as in `row.decode("latin-1")`, or '
-                'drop what cannot be read with `row.decode(errors="replace")`.'
+                'encoding it was written in, as in `row.decode("latin-1")`.'
             ) from None
     is_nan = isinstance(row, float | np.floating) and math.isnan(row)
     # pandas has its own missing values.
@@ -237,15 +216,12 @@ def _to_str(row: Any, index: int, name: str) -> str:
             f"row {index} of {name} is {row}; a text is needed in every row. Drop "
             'the row, or fill it with an empty string (pandas: `.fillna("")`).'
         )
+    remedy = "Convert it with `str(row)` if its digits are the text you mean."
     if isinstance(row, list | tuple | dict | set | np.ndarray):
-        raise ValueError(
-            f"row {index} of {name} is a {type(row).__name__}, not a text; `{name}` "
-            "may be one text or a flat list of texts. Join its words with "
-            '`" ".join(words)`, or pass each column as its own argument.'
-        )
+        remedy = 'Join its words with `" ".join(words)`; pairs are `(first, second)`.'
     raise ValueError(
-        f"row {index} of {name} is {row!r} ({type(row).__name__}), not a text. "
-        "Convert it with `str(row)` if its digits are the text you mean."
+        f"row {index} of {name} is {row!r:.80} ({type(row).__name__}), not a text. "
+        + remedy
     )
 
 
@@ -260,7 +236,6 @@ def _refuse_surrogates(rows: list[str], name: str) -> None:
             raise ValueError(
                 f"row {index} of {name} has a lone surrogate, "
                 f"U+{ord(row[error.start]):04X}, at character {error.start}: half of "
-                "a character, which UTF-8 cannot encode. It mostly comes from "
-                "cutting UTF-16 or JSON escapes; read the source again, or replace "
-                'it with `row.encode("utf-8", "replace").decode()`.'
+                "a character. Read the source again, or replace it with "
+                '`row.encode("utf-8", "replace").decode()`.'
             ) from None

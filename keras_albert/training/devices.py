@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from keras_albert.data.datasets import map_dataset, without_autotune
-from keras_albert.devices.model_state import build_metrics
+from keras_albert.devices.batch_sharding import build_metrics
 from keras_albert.devices.processes import (
     SECONDS_TO_CONNECT,
     JaxProcesses,

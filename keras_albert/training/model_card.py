@@ -6,12 +6,10 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from keras_albert.presets.handles import BUILTIN_PRESETS
-
-if TYPE_CHECKING:
-    from keras_albert.tasks.task import AlbertTask
+from keras_albert.types import Task
 
 # The ids of https://hf.co/metrics; the root of a mean has none there.
 _METRICS = {
@@ -149,7 +147,7 @@ def needs_base(base: str) -> str:
     )
 
 
-def describe_size(task: "AlbertTask") -> str:
+def describe_size(task: Task) -> str:
     """Return the sentence on the size of a model."""
     backbone = task.backbone
     weights = [w for w in task.weights if not w.name.startswith("lora_")]

@@ -171,22 +171,43 @@ def test_fit_on_named_columns_with_validation(make_classifier, columns):
 
 def test_default_names_are_text_and_label(model, columns):
     table = {"text": columns["film"], "label": columns["mood"]}
-    expected = model.evaluate(columns["film"], columns["mood"], verbose=0)
-    assert model.evaluate(table, verbose=0) == pytest.approx(expected)
-    assert model.evaluate(pd.DataFrame(table), verbose=0) == pytest.approx(expected)
     outputs = model.predict(columns["film"], verbose=0)
     for given in (table, pd.DataFrame(table), datasets.Dataset.from_dict(table)):
         np.testing.assert_array_equal(model.predict(given, verbose=0), outputs)
     twice = pd.DataFrame(table)[["text", "label", "text"]]
     with pytest.raises(ValueError, match="The data have 2 columns 'text'"):
         model.evaluate(twice, verbose=0)
-    # Two columns of other names are pairs.
-    pairs = pd.DataFrame({"a": columns["film"], "b": columns["film"]})
-    model.evaluate(pairs, columns["mood"], verbose=0)
-    with pytest.raises(ValueError, match="are columns of a table"):
+    with pytest.raises(ValueError, match="only a table or a data set of tables has"):
         model.evaluate(columns["film"], columns["mood"], text="text")
     with pytest.raises(ValueError, match="as `y`, or the name"):
         model.evaluate(table, columns["mood"], label="label")
+
+
+@pytest.mark.parametrize("make", TABLES.values(), ids=TABLES)
+def test_second_texts_are_read_by_name(model, columns, make):
+    first, second, mood = columns["film"], columns["film"][::-1], columns["mood"]
+    expected = model.evaluate((first, second), mood, verbose=0)
+    table = {"text": first, "text_pair": second, "label": mood}
+    other = {"a": first, "b": second, "c": mood}
+    if make is TABLES["datasets"] or make is TABLES["formatted"]:
+        make = datasets.Dataset.from_dict
+    named = {"text": "a", "text_pair": "b", "label": "c"}
+    for form in (make(table), iter([make(table)])):
+        assert model.evaluate(form, verbose=0) == pytest.approx(expected, rel=1e-5)
+    found = model.evaluate(make(other), **named, verbose=0)
+    assert found == pytest.approx(expected, rel=1e-5)
+    np.testing.assert_allclose(
+        model.predict(make(table), verbose=0),
+        model.predict((first, second), verbose=0),
+        atol=1e-6,
+    )
+    # Nothing is read by its place.
+    with pytest.raises(ValueError, match="no column 'text'; they have 'a', 'b'"):
+        model.evaluate(make(other), mood, verbose=0)
+    with pytest.raises(ValueError, match="no column 'text_pair'"):
+        model.evaluate(make(other), text="a", text_pair="text_pair", label="c")
+    with pytest.raises(TypeError, match="A table is read by the names of its columns"):
+        model.preprocessor(pd.DataFrame(table))
 
 
 def test_pairs_tags_and_labels_of_columns(toy_proto, make_classifier):
@@ -201,7 +222,7 @@ def test_pairs_tags_and_labels_of_columns(toy_proto, make_classifier):
     assert tagger.labels == ("B-x", "O")
     embedder = small_embedder(toy_proto)
     pairs = {"a": ["lamps"] * 2, "b": ["rain", "lamps"], "same": [0.0, 1.0]}
-    arguments = {"text": ("a", "b"), "label": "same", "verbose": 0}
+    arguments = {"text": "a", "text_pair": "b", "label": "same", "verbose": 0}
     assert embedder.evaluate(pairs, **arguments) == pytest.approx(
         embedder.evaluate((pairs["a"], pairs["b"]), pairs["same"], verbose=0)
     )
@@ -246,9 +267,9 @@ def test_a_data_set_without_batches_says_so(model, columns):
     ids = model.preprocessor(texts)
     for x, y in ((texts, numbers), (texts, ["pos"] * ROWS), (ids, numbers)):
         data = tf.data.Dataset.from_tensor_slices((x, y))
-        with pytest.raises(ValueError, match=r"needs `.batch\(32\)`"):
+        with pytest.raises(ValueError, match=r"a data set with `.batch\(32\)`"):
             model.fit(data, verbose=0)
-    with pytest.raises(ValueError, match=r"needs `.batch\(32\)`"):
+    with pytest.raises(ValueError, match=r"a data set with `.batch\(32\)`"):
         model.fit(iter(zip(texts, numbers, strict=True)), verbose=0)
 
 

@@ -1,27 +1,26 @@
 import pytest
 
-from keras_albert.data.model_input import split_validation
-from keras_albert.data.tables import RawData
-from keras_albert.text.reading import TextBatch
+from keras_albert.data.tables import RawData, split_validation
+from keras_albert.text.reading import TextBatch, text_columns
 
 
 def test_splits_pairs_and_ids():
     pairs = (["a", "b"], ["c", "d"])
-    train, held = split_validation(RawData(pairs, [0, 1]), 0.5)
+    train, held = split_validation(RawData(pairs, [0, 1]), 0.5, text_columns)
     assert train[0] == TextBatch((["a"], ["c"]), True)
     assert held[0] == TextBatch((["b"], ["d"]), True)
     assert train[2] is held[2] is None
     ids = {"token_ids": [[1], [2]], "padding_mask": [[1], [1]]}
-    train, held = split_validation(RawData(ids, [0, 1]), 0.5)
+    train, held = split_validation(RawData(ids, [0, 1]), 0.5, text_columns)
     assert held[0]["token_ids"].tolist() == [[2]]
 
 
 def test_a_tuple_of_targets_or_weights_is_of_examples():
     ids = {"token_ids": [[1], [2], [3]]}
     data = RawData(ids, ("p", "q", "r"), (1.0, 2.0, 3.0))
-    train, held = split_validation(data, 0.4)
-    assert list(train[1:3]) == [["p"], [1.0]]
-    assert list(held[1:3]) == [["q", "r"], [2.0, 3.0]]
+    train, held = split_validation(data, 0.4, text_columns)
+    assert list(train[1:3]) == [("p",), (1.0,)]
+    assert list(held[1:3]) == [("q", "r"), (2.0, 3.0)]
 
 
 @pytest.mark.parametrize(
@@ -38,4 +37,4 @@ def test_a_tuple_of_targets_or_weights_is_of_examples():
 )
 def test_refuses(arguments, message):
     with pytest.raises(ValueError, match=message):
-        split_validation(RawData(*arguments[:3]), arguments[3])
+        split_validation(RawData(*arguments[:3]), arguments[3], text_columns)

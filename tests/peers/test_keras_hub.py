@@ -146,7 +146,7 @@ class TestTextClassifierPreprocessor:
         check_preprocessor(preprocessor, (FOX, [1], [1.0]), (x, [1], [1.0]))
 
     def test_errors_for_2d_list_input(self, preprocessor):
-        with pytest.raises(ValueError, match="is a list, not a text"):
+        with pytest.raises(ValueError, match=r"\(list\), not a text"):
             preprocessor([["one", "two"], ["three", "four"]])
 
 

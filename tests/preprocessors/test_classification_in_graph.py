@@ -20,19 +20,15 @@ def test_maps_over_all_types_of_elements(tf, preprocessor):
     y, weights = [1, 0], [0.5, 2.0]
     pair = (first, second)
     for x, labels in itertools.product((first, pair), ((), (y,), (y, weights))):
-        element = (x, *labels) if labels else x
+        element = (x, *labels)
         expected = preprocessor(x)
-
-        def mapped(*parts):
-            return preprocessor(parts if len(parts) > 1 else parts[0])
-
         elements = tf.data.Dataset.from_tensor_slices(element)
-        (batch,) = elements.batch(2).map(mapped)
+        (batch,) = elements.batch(2).map(preprocessor)
         packed, *rest = batch if labels else (batch,)
         assert_equal(packed, expected)
         assert [part.numpy().tolist() for part in rest] == list(labels)
         # Without batches, each row is padded to its own bucket.
-        for row, one in enumerate(elements.map(mapped)):
+        for row, one in enumerate(elements.map(preprocessor)):
             packed = one[0] if labels else one
             width = packed["token_ids"].shape[0]
             assert width == preprocessor.padded_length(width)
@@ -69,7 +65,7 @@ def test_sequence_length_of_tokenizer_truncates_each_text(tf, tiny_proto, prepro
 def test_text_labels_raise_in_graph(tf, preprocessor):
     elements = tf.data.Dataset.from_tensor_slices((["a"], ["yes"], [1.0]))
     with pytest.raises(ValueError, match="The labels are texts"):
-        elements.batch(1).map(lambda *parts: preprocessor(parts))
+        elements.batch(1).map(preprocessor)
 
 
 def test_graph_works_after_setting_a_seed(tf, preprocessor):

@@ -146,52 +146,30 @@ def test_long_questions_keep_their_end_and_contexts_their_start(preprocessor):
 
 
 def test_one_question_with_its_answer(preprocessor):
-    packed, answer = preprocessor(
-        {"context": CONTEXT, "question": "who?", "choices": CHOICES}, "B"
-    )
+    packed, answer = preprocessor((CONTEXT, "who?", CHOICES), "B")
     assert packed["token_ids"].shape[0] == 3
     assert int(answer) == 1
     with pytest.raises(ValueError, match=r"Row 0 has the answer 3 \(D\), but its"):
         preprocessor((CONTEXT, "who?", CHOICES), "D")
 
 
-def test_elements_of_data_sets(preprocessor):
-    columns = ([CONTEXT], ["who?"], [CHOICES])
-    rows = [(CONTEXT, "who?", CHOICES)]
-    dicts = [{"question": "who?", "choices": CHOICES}]
-    for x in (columns, columns[1:]):
-        assert preprocessor.split_element(x) == (x, None, None)
-    for x in (columns, rows, dicts, dicts[0]):
-        assert preprocessor.split_element((x, ["A"])) == (x, ["A"], None)
-        assert preprocessor.split_element((x,)) == (x, None, None)
-
-
 COLUMNS = (["c", "d"], ["q", "r"], [["x", "y"], ["z"]])
 WITHOUT = COLUMNS[1:]
 
 
-def as_dicts(columns):
-    names = ("context", "question", "choices")[-len(columns) :]
-    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
-
-
 @pytest.mark.parametrize("columns", [COLUMNS, WITHOUT])
 def test_all_types_are_equal(columns):
-    names = ("context", "question", "choices")[-len(columns) :]
     rows = list(zip(*columns, strict=True))
     forms = [
         columns,
-        as_dicts(columns),
         rows,
-        dict(zip(names, columns, strict=True)),
         tuple(np.array(column, object) for column in columns),
         (*columns[:-1], tuple(np.array(row) for row in columns[-1])),
     ]
     for form in forms:
         assert choice_columns(form) == (columns, True)
     single = tuple([column[0]] for column in columns)
-    for form in (rows[0], as_dicts(columns)[0]):
-        assert choice_columns(form) == (single, False)
+    assert choice_columns(rows[0]) == (single, False)
 
 
 def test_arrays_and_other_sequences():
@@ -221,9 +199,7 @@ def test_arrays_and_other_sequences():
         ((["c", None], ["q", "r"], [["x"]] * 2), "row 1 of contexts is None"),
         ((["q", "r"], [["x"]]), "Received: 2 questions, 1 lists of choices"),
         (("c", ["q", "r"], [["x"]] * 2), "1 contexts, 2 questions"),
-        ([{"question": "q"}], "Row 0 has no 'choices'; it has 'question'"),
-        ({"choices": ["x"]}, "`x` has no 'question'"),
-        ([as_dicts(WITHOUT)[0], as_dicts(COLUMNS)[1]], "but row 0 is a tuple of 2"),
+        ([("q", ["x"]), ("c", "q", ["x"])], "but row 0 is a tuple of 2"),
     ],
 )
 def test_errors_describe_the_problem(x, message):

@@ -1,5 +1,7 @@
 """Words, their pieces and their tags."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -85,7 +87,7 @@ def test_pandas_columns():
         ([["a"], "b"], ValueError, "Row 1 is a text, but row 0 is a list of words"),
         (["b", ["a"]], ValueError, "Row 1 is a list of words, but row 0 is a text"),
         ([["a"], ["b", None]], ValueError, "row 1 of the words of row 1 is None"),
-        ([["a", ["b"]]], ValueError, "row 1 of the words of row 0 is a list"),
+        ([["a", ["b"]]], ValueError, r"row 1 of the words of row 0 is \['b'\]"),
         (["a", None], ValueError, "row 1 of texts is None"),
         ((["a"], ["b"]), TypeError, "A tuple is the words of one text"),
         (None, TypeError, "NoneType"),
@@ -131,6 +133,14 @@ def test_tags_of_the_words_of_entities(spans, tags):
 def test_invalid_entities_raise(spans, message):
     with pytest.raises(ValueError, match=message):
         word_tags(entities(*spans), split_words(TEXT), 7)
+
+
+def test_the_text_of_an_entity_is_compared():
+    target = replace(entities((0, 3)), texts={(0, 3): "Ada"})
+    assert word_tags(target, split_words(TEXT), 0)[0] == 10
+    target = replace(target, texts={(0, 3): "London"})
+    with pytest.raises(ValueError, match="Row 2: the entity 'London' from 0 to 3"):
+        word_tags(target, split_words(TEXT), 2)
 
 
 def test_missing_tag_raises():
@@ -283,7 +293,7 @@ def test_batches_and_fixed_lengths(make):
     assert preprocessor("a b")["token_ids"].shape == (1, 8)
     assert preprocessor([])["token_ids"].shape == (0, 8)
 
-    _, y, _ = make()(([["a"]], [[1]]))  # one element of a data set
+    _, y, _ = make()([["a"]], [[1]])
     assert y[0, 1] == 1
 
 

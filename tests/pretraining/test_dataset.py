@@ -2,7 +2,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_albert.devices.model_state import MASKED_TOKENS
+from keras_albert.devices.batch_sharding import MASKED_TOKENS
 from keras_albert.pretraining import PretrainingData
 from keras_albert.text.masking import MaskingRates
 from keras_albert.text.random_rows import RowDraws, permute

@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 
-from keras_albert.data.model_input import preprocess_batch
+from keras_albert.data.batches import preprocess_batch
 from tests.compiled import to_numpy
 
 

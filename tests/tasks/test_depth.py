@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from keras_albert import AlbertBackbone, AlbertClassifier
-from keras_albert.data.model_input import preprocess_batch
+from keras_albert.data.batches import preprocess_batch
 from keras_albert.utils.keras_internals import all_layers
 from tests.one_backend import on_one_backend_except
 from tests.tasks.every_task import CLASSES, cases

@@ -128,7 +128,7 @@ def test_data_sets_of_questions(chooser):
     batches = [(rows[:2], y[:2]), (rows[2:], y[2:])]
     scores = chooser.evaluate(iter(batches), steps=2, verbose=0, return_dict=True)
     assert scores["loss"] == pytest.approx(expected["loss"], abs=1e-5)
-    columns = [tuple(column[i : i + 2] for column in x) for i in (0, 2)]
+    columns = [(tuple(column[i : i + 2] for column in x),) for i in (0, 2)]
     outputs = chooser.predict(iter(columns), steps=2, verbose=0)
     expected = chooser.predict(x, verbose=0)
     np.testing.assert_allclose(outputs, expected, atol=1e-5)

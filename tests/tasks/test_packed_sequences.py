@@ -4,11 +4,16 @@ import keras
 import numpy as np
 import pytest
 
-from keras_albert.data.batches import PackedBatches, pack_sequences, packed_shape
+from keras_albert.data.batches import (
+    PackedBatches,
+    make_batches,
+    pack_sequences,
+    packed_shape,
+    preprocess_batch,
+)
 from keras_albert.data.datasets import backend_dataset
-from keras_albert.data.model_input import make_batches, preprocess_batch
 from keras_albert.data.tables import RawData
-from keras_albert.devices.model_state import build_metrics
+from keras_albert.devices.batch_sharding import build_metrics
 from keras_albert.text.batching import PackedShape
 from tests.one_backend import on_one_backend_except
 from tests.random_weights import add_noise

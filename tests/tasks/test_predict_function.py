@@ -11,7 +11,7 @@ import pytest
 from keras_albert.tasks.predict_function import OneTextPrograms
 
 from keras_albert import AlbertBackbone, AlbertClassifier, AlbertTextEmbedder
-from keras_albert.data.model_input import preprocess_batch
+from keras_albert.data.batches import preprocess_batch
 from keras_albert.tasks.predict import mask_outputs
 from tests.one_backend import on_one_backend_except
 from tests.tasks.every_task import CLASSES, cases

@@ -46,7 +46,6 @@ def test_validation_data_in_every_form(make_classifier, toy, x, y):
     losses = []
     for held_out in (
         (held_x, held_y),
-        [held_x, held_y],
         (held_x, classifier.encode_targets(held_y)),
         (held_x, held_y, np.ones(32)),
         (classifier.preprocessor(held_x), held_y),

@@ -40,7 +40,7 @@ class ClassifierGraph(OnnxTask):
             builder.output("score", self.op.Squeeze(outputs, [1]), "batch")
             return None
         probabilities = outputs
-        if self.task.returns_logits:
+        if self.task.outputs_are_logits is not False:
             probabilities = self.op.Softmax(outputs, axis=-1)
             builder.output("logits", outputs, "batch", classes)
         score, index = self.largest(probabilities)

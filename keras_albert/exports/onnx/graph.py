@@ -4,7 +4,7 @@ from typing import Any, ClassVar
 
 import keras
 
-from keras_albert.data.preprocessed_inputs import ID_NAMES
+from keras_albert.data.tables import ID_NAMES
 from keras_albert.exports.onnx.builder import OnnxBackbone, OnnxBuilder
 from keras_albert.exports.onnx.text import OnnxText, Pieces
 from keras_albert.exports.shared import WINDOWS_AT_ONCE

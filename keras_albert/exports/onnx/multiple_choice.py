@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from keras_albert.data.preprocessed_inputs import ID_NAMES
+from keras_albert.data.tables import ID_NAMES
 from keras_albert.exports.onnx.builder import OnnxBuilder
 from keras_albert.exports.onnx.graph import OnnxTask
 from keras_albert.layers.heads import MISSING_CHOICE

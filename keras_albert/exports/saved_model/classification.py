@@ -33,7 +33,7 @@ class ClassifierGraph(TaskGraph):
         classifier = self.task
         if classifier.is_regression:
             return {"score": outputs[:, 0]}
-        is_logits = classifier.returns_logits
+        is_logits = classifier.outputs_are_logits is not False
         probabilities = tf.nn.softmax(outputs) if is_logits else outputs
         names = tf.constant(classifier.class_names)
         rows = tf.shape(outputs)[:1]

@@ -6,7 +6,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from keras_albert.data.preprocessed_inputs import ID_NAMES
+from keras_albert.data.tables import ID_NAMES
 from keras_albert.exports.shared import WINDOWS_AT_ONCE
 from keras_albert.tasks.task import AlbertTask
 from keras_albert.text.packing import (

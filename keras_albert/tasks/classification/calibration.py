@@ -1,18 +1,16 @@
 """Probabilities that mean what they say, and sets of answers with a known error."""
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from keras_albert.data.tables import Columns, read_table
+from keras_albert.data.tables import read_data
 from keras_albert.tasks.predict import softmax
+from keras_albert.types import Task
 from keras_albert.utils.arguments import check_rates
 from keras_albert.utils.environment import check_packages
-
-if TYPE_CHECKING:
-    from keras_albert.tasks.classification.model import AlbertClassifier
 
 Floats = npt.NDArray[np.float64]
 
@@ -21,10 +19,10 @@ _LOG_RANGE = math.log(20)
 
 
 def calibrate(
-    classifier: "AlbertClassifier", x: Any, y: Any, error_rate: float | None
+    classifier: Task, x: Any, y: Any, error_rate: float | None
 ) -> dict[str, float]:
     """Scale the head, and set the threshold; see `AlbertClassifier.calibrate`."""
-    if classifier.is_regression or not classifier.returns_logits:
+    if classifier.is_regression or classifier.outputs_are_logits is False:
         raise ValueError(
             "`calibrate` works for single-label classifiers that return logits. "
             f"Received: num_classes={classifier.num_classes}, activation="
@@ -40,7 +38,7 @@ def calibrate(
             raise ValueError(msg)
     check_packages("Calibration", "scipy", "scipy")
     classifier.require_preprocessor("calibrate")
-    x, y, *_ = read_table(classifier, x, y, None, Columns(), None)
+    x, y, *_ = read_data(x, y, columns=classifier.traits.columns)
     targets = np.asarray(classifier.encode_targets(y))
     if targets.ndim > 1:
         targets = targets.argmax(-1)

@@ -1,16 +1,14 @@
 """Contrastive training of the encoder on few labelled texts, before a linear head."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from keras_albert.tasks.classification.targets import target_kind
+from keras_albert.tasks.losses_and_metrics import target_kind
 from keras_albert.tasks.text_embedding.model import AlbertTextEmbedder
-
-if TYPE_CHECKING:
-    from keras_albert.tasks.classification.model import AlbertClassifier
+from keras_albert.types import Task
 
 Labels = npt.NDArray[Any]
 
@@ -23,11 +21,7 @@ _STEPS, _BATCH_SIZE, _LEARNING_RATE = 40, 16, 5e-5
 
 
 def train_encoder(
-    classifier: "AlbertClassifier",
-    columns: Sequence[Any],
-    y: Labels,
-    rows: Labels,
-    verbose: Any,
+    classifier: Task, columns: Sequence[Any], y: Labels, rows: Labels, verbose: Any
 ) -> None:
     """Train the encoder of a classifier until texts of a class have similar vectors.
 

@@ -4,7 +4,7 @@ import html
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import keras
 import numpy as np
@@ -12,11 +12,8 @@ import numpy.typing as npt
 from keras import ops
 
 from keras_albert.tasks.predict import compile_function
-from keras_albert.types import Tensor, Texts
+from keras_albert.types import Task, Tensor, Texts
 from keras_albert.utils.arguments import check_positive
-
-if TYPE_CHECKING:
-    from keras_albert.tasks.classification.model import AlbertClassifier
 
 # How many rows are computed at once: half of the default steps and of both ends; and
 # how many tokens, whose gradients need memory.
@@ -88,7 +85,7 @@ class Explanation:
 
 
 def explain(
-    classifier: "AlbertClassifier", text: Texts, label: str | None, steps: int
+    classifier: Task, text: Texts, label: str | None, steps: int
 ) -> Explanation:
     """Explain the answer for one text; see `AlbertClassifier.explain`."""
     check_positive(steps=steps)
@@ -102,10 +99,7 @@ def explain(
 
 
 def explain_texts(
-    classifier: "AlbertClassifier",
-    texts: Sequence[Any],
-    labels: Sequence[str | None],
-    steps: int,
+    classifier: Task, texts: Sequence[Any], labels: Sequence[str | None], steps: int
 ) -> list[Explanation]:
     """Explain an answer for each text, padded to one length: JAX compiles once."""
     numbers = [_class_number(classifier, label) for label in labels]
@@ -126,7 +120,7 @@ def explain_texts(
 
 
 def _explain_row(
-    classifier: "AlbertClassifier",
+    classifier: Task,
     ids: dict[str, Any],
     texts: Sequence[str],
     number: int | None,
@@ -177,7 +171,7 @@ def _explain_row(
     return Explanation(name, logits[1], logits[0], tuple(words))
 
 
-def _class_number(classifier: "AlbertClassifier", label: str | None) -> int | None:
+def _class_number(classifier: Task, label: str | None) -> int | None:
     if classifier.is_regression:
         if label is not None:
             msg = f"A regression has no classes. Received: label={label!r}"
@@ -218,7 +212,7 @@ def _words(
     ]
 
 
-def _step(classifier: "AlbertClassifier") -> Callable[..., Any]:
+def _step(classifier: Task) -> Callable[..., Any]:
     """Return a function of embedded rows: values, and their gradients."""
 
     def outputs_of(rows: Tensor, mask: Tensor) -> Tensor:
@@ -230,7 +224,7 @@ def _step(classifier: "AlbertClassifier") -> Callable[..., Any]:
         read = classifier.pooling.call(x, backbone.pool(x, mask), mask)
         outputs = classifier.output_dense(read, **exits)
         outputs = ops.cast(outputs, "float32")
-        if classifier.returns_logits or classifier.is_regression:
+        if classifier.outputs_are_logits is not False or classifier.is_regression:
             return outputs
         outputs = ops.clip(outputs, 1e-7, 1 - 1e-7)
         rest = ops.log(1 - outputs) if classifier.is_multi_label else 0.0

@@ -8,17 +8,16 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
 import numpy.typing as npt
 from keras import ops
 
-from keras_albert.data.batch_sharding import num_parts
 from keras_albert.data.datasets import is_dataset
-from keras_albert.data.preprocessed_inputs import holds_ids
-from keras_albert.data.tables import RawData
+from keras_albert.data.tables import RawData, are_ids
+from keras_albert.devices.batch_sharding import num_parts
 from keras_albert.devices.processes import num_processes
 from keras_albert.layers.heads import HeadPooling
 from keras_albert.tasks.classification.calibration import (
@@ -29,15 +28,12 @@ from keras_albert.tasks.classification.contrastive import (
     CONTRASTIVE_STRENGTH,
     train_encoder,
 )
-from keras_albert.tasks.classification.targets import TargetKind, target_kind
+from keras_albert.tasks.losses_and_metrics import TargetKind, target_kind
 from keras_albert.tasks.predict import compile_function, predict_all
 from keras_albert.text.packing import check_counts
-from keras_albert.types import FloatArray
+from keras_albert.types import FloatArray, Task
 from keras_albert.utils.environment import check_packages
 from keras_albert.utils.keras_internals import all_layers
-
-if TYPE_CHECKING:
-    from keras_albert.tasks.classification.model import AlbertClassifier
 
 Array = npt.NDArray[Any]
 CachePath = str | os.PathLike[str] | None
@@ -65,12 +61,12 @@ class Solution(NamedTuple):
     scores: npt.NDArray[np.float64]
 
 
-def why_not_linear(classifier: "AlbertClassifier", x: Any) -> str | None:
+def why_not_linear(classifier: Task, x: Any) -> str | None:
     """Return what keeps a classifier, or its input, from a solved head, if anything."""
     kind, are_logits = target_kind(classifier), classifier.outputs_are_logits
     learns_sets_or_scores = classifier.is_multi_label or classifier.is_regression
     is_shared = classifier.strategy is not None or num_parts() > 1
-    in_memory = not (is_dataset(x) or holds_ids(classifier, x))
+    in_memory = not (is_dataset(x) or are_ids(classifier.preprocessor, x))
     return _first_of(
         {
             "the model has a head after each layer": bool(classifier.exits),
@@ -86,7 +82,7 @@ def why_not_linear(classifier: "AlbertClassifier", x: Any) -> str | None:
     )
 
 
-def is_advised(classifier: "AlbertClassifier", x: Any, num_labels: int) -> bool:
+def is_advised(classifier: Task, x: Any, num_labels: int) -> bool:
     """Return whether to advise a solved head: a new one, and few labels."""
     layers = all_layers(classifier)
     return (
@@ -103,7 +99,7 @@ def _first_of(reasons: dict[str, bool]) -> str | None:
     return next((why for why, holds in reasons.items() if holds), None)
 
 
-def missing_targets(classifier: "AlbertClassifier", y: Array) -> str | None:
+def missing_targets(classifier: Task, y: Array) -> str | None:
     """Return which targets are too few for folds, if any."""
     if classifier.is_regression:
         return "there is 1 text, and folds need 2" if len(y) < 2 else None
@@ -116,14 +112,14 @@ def missing_targets(classifier: "AlbertClassifier", y: Array) -> str | None:
     return None
 
 
-def _labels(classifier: "AlbertClassifier", y: Array) -> Iterator[tuple[str, Array]]:
+def _labels(classifier: Task, y: Array) -> Iterator[tuple[str, Array]]:
     """Yield each class, and whether a text has it."""
     for number, name in enumerate(classifier.class_names):
         yield name, (y[:, number] if y.ndim > 1 else y == number).astype(int)
 
 
 def solve_head(
-    classifier: "AlbertClassifier",
+    classifier: Task,
     data: RawData,
     class_weight: dict[int, float] | None,
     batch_size: int | None,
@@ -203,11 +199,7 @@ def _scale(vectors: FloatArray) -> _Scaled:
 
 
 def _solve(
-    classifier: "AlbertClassifier",
-    x: FloatArray,
-    y: Array,
-    weights: Any,
-    strengths: Any,
+    classifier: Task, x: FloatArray, y: Array, weights: Any, strengths: Any
 ) -> Solution:
     given = strengths, classifier.is_regression
     if classifier.is_multi_label:
@@ -283,9 +275,7 @@ def _cross_validate(
     return best
 
 
-def _write(
-    classifier: "AlbertClassifier", scaled: _Scaled, solution: Solution, mode: str
-) -> None:
+def _write(classifier: Task, scaled: _Scaled, solution: Solution, mode: str) -> None:
     """Write a solution on scaled vectors into the head, and what the head reads."""
     kernel = solution.kernel / scaled.deviation
     classifier.output_dense.kernel.assign(kernel)
@@ -297,23 +287,18 @@ def _write(
     classifier.run_batch.reset()
 
 
-def _results(
-    classifier: "AlbertClassifier", y: Array, outputs: FloatArray
-) -> dict[str, float]:
+def _results(classifier: Task, y: Array, outputs: FloatArray) -> dict[str, float]:
     """Return the loss and the metric of the training data, as `fit` names them."""
     kind: TargetKind = target_kind(classifier)
     outputs = classifier.activation(ops.convert_to_tensor(outputs))
-    loss = kind.loss(classifier.returns_logits)(y, outputs)
+    loss = kind.loss(classifier.outputs_are_logits is not False)(y, outputs)
     metric = kind.metric()
     metric.update_state(y, outputs)
     return {"loss": float(loss), metric.name: float(metric.result())}
 
 
 def read_vectors(
-    classifier: "AlbertClassifier",
-    x: Any,
-    batch_size: int | None = None,
-    cache: CachePath = None,
+    classifier: Task, x: Any, batch_size: int | None = None, cache: CachePath = None
 ) -> FloatArray:
     """Return what a head may read, side by side; see `pooled_vectors`."""
     read = classifier.run_batch.cached(
@@ -361,7 +346,7 @@ def pooled_vectors(vectors: FloatArray) -> dict[str, FloatArray]:
     return {"normalized_mean": mean, "pooler": pooled}
 
 
-def _reader(classifier: "AlbertClassifier") -> Any:
+def _reader(classifier: Task) -> Any:
     def read(ids: dict[str, Any]) -> Any:
         outputs = classifier.backbone(ids, training=False)
         sequence, pooled = outputs["sequence_output"], outputs["pooled_output"]
@@ -374,7 +359,7 @@ def _reader(classifier: "AlbertClassifier") -> Any:
     return read
 
 
-def _digest(classifier: "AlbertClassifier") -> bytes:
+def _digest(classifier: Task) -> bytes:
     """Return a digest of what vectors depend on besides ids."""
     backbone = classifier.backbone
     config = {k: v for k, v in backbone.get_config().items() if k != "name"}

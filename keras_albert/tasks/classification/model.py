@@ -11,33 +11,31 @@ import numpy as np
 import numpy.typing as npt
 
 from keras_albert.backbone import AlbertBackbone
+from keras_albert.data.batches import check_targets
 from keras_albert.data.datasets import is_dataset
-from keras_albert.data.labels import encode_class_weights
-from keras_albert.data.model_input import check_targets, unchanged_on_error
-from keras_albert.data.preprocessed_inputs import holds_ids
-from keras_albert.data.tables import Columns, RawData, read_table
-from keras_albert.devices.model_state import exclusive
+from keras_albert.data.labels import encode_class_weights, unchanged_on_error
+from keras_albert.data.tables import Columns, RawData, are_ids, read_data
+from keras_albert.devices.processes import exclusive
 from keras_albert.layers.heads import ExitHeads, HeadPooling
 from keras_albert.layers.run_layers import call_layer
 from keras_albert.preprocessors.classification import AlbertClassifierPreprocessor
 from keras_albert.tasks.classification import early_exit, linear
 from keras_albert.tasks.classification.calibration import calibrate, label_sets
 from keras_albert.tasks.classification.explain import Explanation, explain
-from keras_albert.tasks.classification.targets import target_kind
 from keras_albert.tasks.heads import (
     NamedClasses,
     count_classes,
     output_dense,
     output_dropout,
 )
+from keras_albert.tasks.losses_and_metrics import target_kind
 from keras_albert.tasks.predict import predict_windows, softmax
-from keras_albert.tasks.task import AlbertTask
 from keras_albert.types import Activation, FloatArray, Int64Array, Texts
 from keras_albert.utils import arguments
 
 
 @keras.saving.register_keras_serializable(package="keras_albert")
-class AlbertClassifier(NamedClasses, AlbertTask, keras_hub.models.TextClassifier):
+class AlbertClassifier(NamedClasses, keras_hub.models.TextClassifier):
     """Assign classes or a score to texts, or to pairs of texts.
 
     Source: [Lan et al., 2020](https://arxiv.org/abs/1909.11942), appendix A.4.
@@ -171,11 +169,6 @@ class AlbertClassifier(NamedClasses, AlbertTask, keras_hub.models.TextClassifier
         return self.activation is keras.activations.sigmoid and not self.is_regression
 
     @property
-    def returns_logits(self) -> bool:
-        """Whether probabilities are the softmax of the outputs."""
-        return not (self.activation is keras.activations.softmax or self.is_multi_label)
-
-    @property
     def outputs_are_logits(self) -> bool | None:  # type: ignore[override]
         """Whether outputs are logits or probabilities; `None` if neither is known."""
         activations = keras.activations
@@ -183,16 +176,9 @@ class AlbertClassifier(NamedClasses, AlbertTask, keras_hub.models.TextClassifier
             return False
         return True if self.activation is activations.linear else None
 
-    @property
-    def class_activation(self) -> str | None:  # type: ignore[override]
-        """What makes probabilities of the outputs, if anything does."""
-        if not self.is_regression:
-            return "softmax" if self.returns_logits else None
-        return "sigmoid" if getattr(self.loss, "from_logits", False) else None
-
     def default_loss(self) -> keras.losses.Loss:
         """Return cross-entropy for classes, squared error for scores."""
-        return target_kind(self).loss(self.returns_logits)
+        return target_kind(self).loss(self.outputs_are_logits is not False)
 
     def default_metrics(self) -> list[keras.metrics.Metric]:
         """Return accuracy for classes, the root of the squared error for scores."""
@@ -206,7 +192,7 @@ class AlbertClassifier(NamedClasses, AlbertTask, keras_hub.models.TextClassifier
     def encode_targets(self, y: Any) -> npt.NDArray[Any]:
         """Return int32 class numbers, or float32 `(examples, num_classes)`."""
         kind = target_kind(self)
-        labels = self.labels or self.learn_labels(kind.names(y))
+        labels = self.labels or self._learn_labels(kind.names(y))
         targets: npt.NDArray[Any] = kind.encode(y, self.num_classes, labels)
         self.labels = labels
         return targets
@@ -228,6 +214,7 @@ class AlbertClassifier(NamedClasses, AlbertTask, keras_hub.models.TextClassifier
         C: float | None = None,  # noqa: N803  (scikit-learn's name)
         cache: str | os.PathLike[str] | None = None,
         text: Any = None,
+        text_pair: Any = None,
         label: Any = None,
         class_weight: Any = None,
         sample_weight: Any = None,
@@ -259,6 +246,7 @@ class AlbertClassifier(NamedClasses, AlbertTask, keras_hub.models.TextClassifier
             cache: string or path. A file of vectors, which a linear head on the same
                 texts reads instead of running the encoder. Defaults to `None`.
             text: See `AlbertTask.fit`. Defaults to `None`.
+            text_pair: See `AlbertTask.fit`. Defaults to `None`.
             label: See `AlbertTask.fit`. Defaults to `None`.
             class_weight: See `AlbertTask.fit`. Defaults to `None`.
             sample_weight: See `AlbertTask.fit`. Defaults to `None`.
@@ -299,6 +287,7 @@ class AlbertClassifier(NamedClasses, AlbertTask, keras_hub.models.TextClassifier
             return super().fit(
                 *(x, y, batch_size, 1 if epochs is None else epochs),
                 text=text,
+                text_pair=text_pair,
                 label=label,
                 class_weight=class_weight,
                 sample_weight=sample_weight,
@@ -308,7 +297,8 @@ class AlbertClassifier(NamedClasses, AlbertTask, keras_hub.models.TextClassifier
         arguments.check_unused(f"{method=}", **given)
         if C is not None:
             arguments.check_finite_and_positive(C=C)
-        data = self._read_all(x, y, sample_weight, Columns(text, label))
+        columns = self.traits.columns.choose(text, text_pair, label)
+        data = self._read_all(x, y, sample_weight, columns)
         with exclusive(self):
             if class_weight is not None:
                 class_weight = self._read_class_weight(class_weight, data.sample_weight)
@@ -326,10 +316,8 @@ class AlbertClassifier(NamedClasses, AlbertTask, keras_hub.models.TextClassifier
         self.history.history = {name: [value] for name, value in results.items()}
         return self.history
 
-    def make_train_function(self, force: bool = False) -> Any:
-        """See `keras.Model`; every way of training calls it first."""
+    def _before_training(self) -> None:
         self._forget_sets()
-        return super().make_train_function(force)
 
     def _forget_sets(self) -> None:
         """Drop the threshold of `calibrate`, which was found for other weights."""
@@ -346,8 +334,8 @@ class AlbertClassifier(NamedClasses, AlbertTask, keras_hub.models.TextClassifier
     ) -> RawData:
         """Read texts in memory, and encode their targets."""
         with unchanged_on_error(self):
-            data = read_table(self, x, y, sample_weight, columns, None)
-            if is_dataset(data.x) or holds_ids(self, data.x):
+            data = read_data(x, y, sample_weight, columns)
+            if is_dataset(data.x) or are_ids(self.preprocessor, data.x):
                 raise ValueError(
                     "A linear head needs all texts in memory. Received: "
                     f"x={type(data.x).__name__}. Pass lists, or `method='finetune'`."
@@ -520,7 +508,7 @@ class AlbertClassifier(NamedClasses, AlbertTask, keras_hub.models.TextClassifier
         depth = {"patience": patience, "threshold": threshold, "num_layers": num_layers}
         depths = None
         if truncate:
-            examples, batched = self.encode("prediction", texts)
+            examples, batched = self.encode_texts("prediction", texts)
             given: Any = depth | {"return_depths": return_depths, "verbose": 0}
             outputs = self.predict(examples, batch_size, **given)
             if return_depths:
@@ -622,7 +610,7 @@ class AlbertClassifier(NamedClasses, AlbertTask, keras_hub.models.TextClassifier
             >>> sentiment.probabilities(outputs).round().astype(int).tolist()
             [[0, 1], [1, 0]]
         """
-        return softmax(outputs) if self.returns_logits else outputs
+        return outputs if self.outputs_are_logits is False else softmax(outputs)
 
 
 AlbertTextClassifier = AlbertClassifier

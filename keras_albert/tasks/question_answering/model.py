@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from keras_albert.backbone import AlbertBackbone, backbone_inputs, run_encoder
-from keras_albert.data.preprocessed_inputs import first_outside
+from keras_albert.data.tables import Columns, first_outside, read_data
 from keras_albert.layers import heads
 from keras_albert.layers.run_layers import call_layer
 from keras_albert.preprocessors.question_answering import (
@@ -30,7 +30,7 @@ from keras_albert.tasks.question_answering.answers import (
     rank_answers,
     span_candidates,
 )
-from keras_albert.tasks.task import AlbertTask
+from keras_albert.tasks.task import AlbertTask, TaskTraits
 from keras_albert.text.packing import check_counts
 from keras_albert.text.reading import TextBatch
 from keras_albert.types import Mode
@@ -87,11 +87,13 @@ class AlbertQuestionAnswerer(AlbertTask, keras_hub.models.Task):
     """
 
     preprocessor_cls = AlbertQuestionAnswererPreprocessor
-    default_columns = (None, "answers")
-    set_by_targets = ("null_threshold",)
-    encodes_in_graph = False
+    traits = TaskTraits(
+        columns=Columns(("question", "context"), "answers"),
+        encodes_in_graph=False,
+        set_by_targets=("null_threshold",),
+        output_padding=heads.MASKED_LOGIT,
+    )
     uses_pooler = False
-    output_padding = heads.MASKED_LOGIT
 
     def __init__(
         self,
@@ -211,9 +213,9 @@ class AlbertQuestionAnswerer(AlbertTask, keras_hub.models.Task):
             preprocessor.num_starts = self._num_starts
         self._span_preprocessor = preprocessor
 
-    def encode(self, *args: Any, **kwargs: Any) -> tuple[SpanWindows, bool]:
+    def encode_texts(self, *args: Any, **kwargs: Any) -> tuple[SpanWindows, bool]:
         """Tokenize raw input for the head; see `AlbertTask.encode`."""
-        windows, batched = super().encode(*args, **kwargs)
+        windows, batched = super().encode_texts(*args, **kwargs)
         # A reader with the other head may share the preprocessor.
         windows.num_starts = self._num_starts
         return windows, batched
@@ -346,7 +348,8 @@ class AlbertQuestionAnswerer(AlbertTask, keras_hub.models.Task):
             True
         """
         answers = read_answers(y)
-        columns = self.require_preprocessor("choose_null_threshold").columns(x)
+        preprocessor = self.require_preprocessor("choose_null_threshold")
+        columns = preprocessor.columns(read_data(x, columns=self.traits.columns).x)
         contexts = columns.columns[1]
         check_counts(len(contexts), answers, None)
         has_answer = np.array([bool(row) for row in answers], bool)
@@ -372,7 +375,7 @@ class AlbertQuestionAnswerer(AlbertTask, keras_hub.models.Task):
         max_answer_length: int,
         batch_size: int | None,
     ) -> SpanCandidates:
-        examples, _ = self.encode("prediction", columns)
+        examples, _ = self.encode_texts("prediction", columns)
         outputs = self.predict(examples, batch_size, verbose=0)
         return span_candidates(
             outputs, examples, max_answer_length, n_best, self.end_n_top

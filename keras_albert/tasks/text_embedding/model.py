@@ -10,10 +10,10 @@ import numpy.typing as npt
 from keras import ops
 
 from keras_albert.backbone import AlbertBackbone, run_encoder, select_inputs
+from keras_albert.data.batches import preprocess_batch
 from keras_albert.data.datasets import is_dataset
 from keras_albert.data.labels import encode_scores
-from keras_albert.data.model_input import preprocess_batch
-from keras_albert.data.preprocessed_inputs import holds_ids, read_ids
+from keras_albert.data.tables import are_ids, read_data, read_ids
 from keras_albert.layers.attention import packing_inputs
 from keras_albert.layers.heads import MaskedPooling
 from keras_albert.layers.run_layers import call_layer
@@ -23,7 +23,7 @@ from keras_albert.tasks.task import AlbertTask
 from keras_albert.tasks.text_embedding import objectives
 from keras_albert.tasks.text_embedding.search import search
 from keras_albert.text.packing import TextWindows
-from keras_albert.text.reading import TextBatch, holds_text
+from keras_albert.text.reading import TextBatch, are_texts
 from keras_albert.types import FloatArray, Int64Array, Mode, Tensor, Texts
 from keras_albert.utils.arguments import check_positive, is_whole_number
 
@@ -344,11 +344,11 @@ class AlbertTextEmbedder(AlbertTask, keras_hub.models.TextEmbedder):
         finally:
             self._guide = None
 
-    def encode(
+    def encode_texts(
         self, mode: Mode, x: Any, y: Any = None, sample_weight: Any = None
     ) -> tuple[Any, bool]:
         """Read, check and tokenize texts, and let the guide read them."""
-        examples, batched = super().encode(mode, x, y, sample_weight)
+        examples, batched = super().encode_texts(mode, x, y, sample_weight)
         if self._guide is not None and mode != "prediction":
             columns = self.require_preprocessor("fit").columns(x).columns
             found = [np.asarray(self._guide(column), "float32") for column in columns]
@@ -389,8 +389,9 @@ class AlbertTextEmbedder(AlbertTask, keras_hub.models.TextEmbedder):
         """Return similarities, from -1 to 1, as a float32 array `(pairs, 1)`."""
         if self.is_self_supervised:
             raise ValueError(
-                "The contrastive objective takes pairs without similarities. Leave "
-                "out `y`, or build the model with objective='cosine'."
+                "The contrastive objective takes pairs without similarities: "
+                "`fit((first, second))`, a data set of `((first, second),)`. For "
+                "similarities build the model with objective='cosine'."
             )
         scores = encode_scores(y)
         outside = np.abs(scores[:, 0]) > 1
@@ -406,7 +407,7 @@ class AlbertTextEmbedder(AlbertTask, keras_hub.models.TextEmbedder):
         """Read and check input that is preprocessed already, texts or pairs."""
         ids = inputs.get("token_ids") if isinstance(inputs, Mapping) else None
         if len(getattr(ids, "shape", ())) == 3:
-            return read_ids(self.backbone, inputs, ("examples", "texts", "tokens"))
+            return read_ids(self.backbone, inputs, "examples, texts, tokens")
         return read_ids(self.backbone, inputs)
 
     def predict(self, x: Any, batch_size: int | None = None, **kwargs: Any) -> Any:
@@ -418,9 +419,11 @@ class AlbertTextEmbedder(AlbertTask, keras_hub.models.TextEmbedder):
             >>> embedder.predict(["My parcel is late.", "Thank you!"], verbose=0).shape
             (2, 384)
         """
+        columns = self.traits.columns._replace(label=None)
+        x = read_data(x, columns=columns, batch_size=batch_size).x
         if is_dataset(x) or isinstance(x, TextWindows):
             return super().predict(x, batch_size, **kwargs)
-        if holds_ids(self, x):
+        if are_ids(self.preprocessor, x):
             return self._embed_ids(
                 self.read_ids(x), super().predict, batch_size=batch_size, **kwargs
             )
@@ -524,7 +527,7 @@ class AlbertTextEmbedder(AlbertTask, keras_hub.models.TextEmbedder):
         """
         prompts = self.require_preprocessor("search").prompts
         kinds = [kind if kind in prompts else None for kind in ("document", "query")]
-        if holds_text(corpus):
+        if are_texts(corpus):
             corpus = self.embed(list(corpus), batch_size, kinds[0])
         vectors = self.embed(queries, batch_size, kinds[1])
         found = search(corpus, np.atleast_2d(vectors), top_k)

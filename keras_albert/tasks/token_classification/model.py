@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from keras_albert.backbone import AlbertBackbone, run_encoder
+from keras_albert.data.tables import Columns
 from keras_albert.layers.run_layers import call_layer
 from keras_albert.preprocessors.token_classification import (
     AlbertTokenClassifierPreprocessor,
@@ -18,7 +19,7 @@ from keras_albert.preprocessors.token_classification import (
 )
 from keras_albert.tasks import heads
 from keras_albert.tasks.predict import softmax
-from keras_albert.tasks.task import AlbertTask
+from keras_albert.tasks.task import TaskTraits
 from keras_albert.tasks.token_classification import read_targets
 from keras_albert.text.tag_schemes import (
     Scheme,
@@ -32,7 +33,7 @@ from keras_albert.utils.environment import check_packages
 
 
 @keras.saving.register_keras_serializable(package="keras_albert")
-class AlbertTokenClassifier(heads.NamedClasses, AlbertTask, keras_hub.models.Task):
+class AlbertTokenClassifier(heads.NamedClasses, keras_hub.models.Task):
     """Tag words, and find the entities in texts.
 
     It is trained on lists of words with a tag for each word, or on raw texts with the
@@ -74,12 +75,14 @@ class AlbertTokenClassifier(heads.NamedClasses, AlbertTask, keras_hub.models.Tas
     """
 
     preprocessor_cls = AlbertTokenClassifierPreprocessor
-    default_columns = ("tokens", "ner_tags")
+    traits = TaskTraits(
+        columns=Columns(("tokens",), "ner_tags"),
+        encodes_in_graph=False,
+        set_by_targets=("labels", "scheme"),
+        metrics_need_weights=True,
+        output_mask="padding_mask",
+    )
     uses_pooler = False
-    metrics_need_weights = True
-    set_by_targets = ("labels", "scheme")
-    encodes_in_graph = False
-    output_mask = "padding_mask"
 
     def __init__(
         self,
@@ -138,7 +141,7 @@ class AlbertTokenClassifier(heads.NamedClasses, AlbertTask, keras_hub.models.Tas
         labels, scheme = self.labels, self.known_scheme
         if labels is None:
             names, scheme = read_targets.learn_tags(rows, self.scheme)
-            labels = self.learn_labels(names)
+            labels = self._learn_labels(names)
         elif (
             self.scheme == "auto"
             and scheme == "BIO"
@@ -318,7 +321,7 @@ class AlbertTokenClassifier(heads.NamedClasses, AlbertTask, keras_hub.models.Tas
         self, method: str, x: Any, batch_size: int | None, targets: Any = None
     ) -> tuple[TaggedDocuments, list[npt.NDArray[np.float32]]]:
         self.require_preprocessor(method)
-        documents, _ = self.encode("prediction", x, targets)
+        documents, _ = self.encode_texts("prediction", x, targets)
         logits = documents.merge(self.predict(documents, batch_size, verbose=0))
         return documents, [softmax(rows) for rows in logits]
 

@@ -1,5 +1,6 @@
 """Tags of words, or entities of texts, as the numbers that a loss takes."""
 
+import operator
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -8,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from keras_albert.data.labels import encode_classes
-from keras_albert.data.preprocessed_inputs import first_outside
+from keras_albert.data.tables import first_outside
 from keras_albert.preprocessors.token_classification import SpanTags
 from keras_albert.text.packing import read_weights
 from keras_albert.text.reading import plain_column
@@ -28,7 +29,7 @@ IGNORED = -100
 
 def read_tag_rows(y: Any) -> list[Any]:
     """Read targets into one list a text: of tags, or of dicts of spans."""
-    y = y.to_list() if hasattr(y, "to_list") else plain_column(y)
+    y = plain_column(y)
     if not isinstance(y, list | tuple | np.ndarray):
         raise ValueError(
             "Targets must be a list of tags, or of entities, for each text. Received: "
@@ -73,16 +74,18 @@ def read_spans(rows: Sequence[Any]) -> list[list[Span]]:
 
 def _read_span(span: Any, row: int, at: int) -> Span:
     try:
-        start, end, label = span["start"], span["end"], span["label"]
-        is_span = isinstance(label, str) and label and 0 <= int(start) < int(end)
-    except (KeyError, TypeError, ValueError, IndexError):
+        start, end = (operator.index(span[name]) for name in ("start", "end"))
+        label = span["label"]
+        is_span = isinstance(label, str) and label and 0 <= start < end
+    except (KeyError, TypeError):
         is_span = False
     if not is_span:
         raise ValueError(
             f"Row {row}, entity {at}, is {span!r:.80}. An entity is a dict of `start` "
-            "and `end`, in characters, the end above the start, and `label`."
+            "and `end`, whole numbers of characters, the end above the start, and "
+            "`label`."
         )
-    return Span(int(start), int(end), label)
+    return Span(start, end, label)
 
 
 def learn_tags(rows: Sequence[Any], scheme: str) -> tuple[tuple[str, ...], Scheme]:
@@ -159,8 +162,6 @@ def refuse_ignored(tags: Sequence[npt.NDArray[np.int32]]) -> None:
 
 def read_word_weights(sample_weight: Any) -> Any:
     """Read a weight for each text, or for each word of each text."""
-    if hasattr(sample_weight, "to_list"):
-        sample_weight = sample_weight.to_list()
     rows = plain_column(sample_weight)
     if not isinstance(rows, list | tuple | np.ndarray) or not any(
         isinstance(row, list | tuple | np.ndarray) for row in rows
@@ -203,7 +204,9 @@ def encode_spans(
                     "to the model."
                 )
         bounds = np.array([span[:2] for span in spans], np.int64).reshape(-1, 2)
-        encoded.append(SpanTags(bounds, tags, numbers[OUTSIDE]))
+        given = [x for x in rows[row] if x.get("text") is not None]
+        texts = {(x["start"], x["end"]): x["text"] for x in given}
+        encoded.append(SpanTags(bounds, tags, numbers[OUTSIDE], texts))
     return encoded
 
 

@@ -297,6 +297,6 @@ def test_tables_and_pairs(pretrained, toy):
     assert "folds_accuracy" in history.history
     pairs = {"a": texts, "b": texts, "y": labels}
     history = pretrained.fit(
-        pairs, text=("a", "b"), label="y", method="linear", verbose=0
+        pairs, text="a", text_pair="b", label="y", method="linear", verbose=0
     )
     assert "folds_accuracy" in history.history

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from keras_albert import AlbertClassifier
-from keras_albert.tasks.classification.targets import encode_label_sets
+from keras_albert.data.labels import encode_label_sets
 from tests.foreign_models import ragged_inputs, save_transformers, transformers_logits
 from tests.one_backend import on_one_backend_except
 

@@ -222,7 +222,7 @@ class TestCosine:
         ("x", "y", "message"),
         [
             ((["a", "b"], ["c", "d"]), [0.5, 5.0], "Row 1 has the similarity 5.0, but"),
-            ((["a", "b"], ["c", "d"]), [0.5, "x"], "Row 1 has the target 'x'"),
+            ((["a", "b"], ["c", "d"]), [0.5, "x"], "Row 1 has the label 'x'"),
             (["a", "b"], [0.5, 0.5], "A similarity compares two texts"),
             ((["a", "b"], ["c", "d"]), None, "A loss needs targets"),
         ],
@@ -243,7 +243,7 @@ class TestContrastive:
         embedder = self.make(toy_proto)
         embedder.compile(learning_rate=4e-3)
         before = embedder.evaluate(x, verbose=0, return_dict=True)
-        embedder.fit(x, validation_data=x, batch_size=8, epochs=24, verbose=0)
+        embedder.fit(x, validation_data=(x,), batch_size=8, epochs=24, verbose=0)
         history = embedder.fit(x, validation_split=0.5, verbose=0).history
         assert np.isfinite(history["val_loss"]).all()
         after = embedder.evaluate(x, verbose=0, return_dict=True)
@@ -303,18 +303,22 @@ class TestHardNegatives:
         import torch
         from torch.utils.data import DataLoader
 
-        rows = list(zip(*TRIPLETS, strict=True))
+        rows = [(row,) for row in zip(*TRIPLETS, strict=True)]
         table = dict(zip(("question", "right", "wrong"), TRIPLETS, strict=True))
         loader = DataLoader(rows, batch_size=8, generator=torch.Generator())
         losses = []
+        names = {"text": "question", "text_pair": ["right", "wrong"]}
         for x, options in (
             (TRIPLETS, {}),
-            (rows, {}),
-            (table, {"text": tuple(table)}),
+            ([row for (row,) in rows], {}),
+            (table, names),
             (loader, {}),
         ):
             model = small_embedder(toy_proto, objective="contrastive")
-            history = model.fit(x, validation_data=x, verbose=0, **options).history
+            held_out = (x,) if isinstance(x, tuple) else x
+            history = model.fit(
+                x, validation_data=held_out, verbose=0, **options
+            ).history
             assert history["val_loss"][0] < history["loss"][0]
             losses.append(history["loss"][0])
         np.testing.assert_allclose(losses, losses[0], atol=1e-4)
@@ -323,7 +327,7 @@ class TestHardNegatives:
         tf = pytest.importorskip("tensorflow")
         model = small_embedder(toy_proto, objective="contrastive", mini_batch_size=5)
         expected = model.evaluate(TRIPLETS, batch_size=8, verbose=0)
-        dataset = tf.data.Dataset.from_tensor_slices(TRIPLETS).batch(8)
+        dataset = tf.data.Dataset.from_tensor_slices((TRIPLETS,)).batch(8)
         found = model.evaluate(dataset, verbose=0)
         np.testing.assert_allclose(found, expected, atol=1e-5)
         assert np.isfinite(model.fit(dataset, verbose=0).history["loss"]).all()
@@ -400,7 +404,7 @@ def test_texts_and_pairs_take_turns_in_any_form(toy_proto):
     x, _ = toy_pairs(8)
     embedder = small_embedder(toy_proto)
     expected = embedder.embed(x)
-    batches = tf.data.Dataset.from_tensor_slices(x).batch(4)
+    batches = tf.data.Dataset.from_tensor_slices((x,)).batch(4)
     # TensorFlow would trace one program for both, of tensors of any rank.
     for pairs in (batches, embedder.preprocessor(x)):
         np.testing.assert_allclose(

@@ -52,7 +52,7 @@ def test_entities_know_their_tags():
     ("rows", "message"),
     [
         ([["O"], ["O", "B-z"]], r"Row 1 of the targets: Word 1 has the label 'B-z'"),
-        ([[3]], r"Row 0 of the targets: Word 0 has the label 3, which is out of range"),
+        ([[3]], r"Row 0 of the targets: Word 0 has the label 3. The model has"),
         ([["O", None]], r"Row 0 of the targets: Word 1 has the label None"),
         ([[2, 1]], r"Row 0, word 1, has the tag 'I-x' after 'O'"),
     ],
@@ -68,7 +68,8 @@ def test_wrong_tags_are_named(rows, message):
         ([[], [X, {"start": 1}]], "Row 1, entity 1, is {'start': 1}"),
         ([[X | {"end": 2}]], "Row 0, entity 0, .* the end above the start"),
         ([[X | {"start": -1}]], "Row 0, entity 0"),
-        ([[X | {"start": "two"}]], "Row 0, entity 0"),
+        ([[X | {"start": "0"}]], "Row 0, entity 0, .* whole numbers"),
+        ([[X | {"end": 22.7}]], "Row 0, entity 0, .* whole numbers"),
         ([[X | {"label": ""}]], "Row 0, entity 0"),
         ([[X, "O"]], "Row 0, entity 1, is 'O'"),
         ([[X | {"label": "z"}]], "entity 0, is labelled 'z'.*'B-z'.*B-x, I-x, O"),

@@ -41,36 +41,33 @@ forms = pytest.mark.parametrize("form", FORMS)
 def tasks(toy_proto):
     """To read, not to change."""
     return {
-        "masked_lm": (make_masked_lm(toy_proto, sequence_length=32), (TEXTS,)),
+        "masked_lm": (make_masked_lm(toy_proto, sequence_length=32), TEXTS),
         "pretrainer": (make_pretrainer(toy_proto, sequence_length=32), PAIRS),
     }
-
-
-def read(tasks, name):
-    task, columns = tasks[name]
-    return task, columns, columns if len(columns) > 1 else columns[0]
 
 
 @pytest.mark.parametrize("name", ["masked_lm", "pretrainer"])
 @forms
 def test_data_sets_are_read_as_lists_are(tasks, name, form):
-    task, columns, x = read(tasks, name)
+    task, x = tasks[name]
     data = FORMS[form]
-    assert_same(task.predict(data(*columns), verbose=0), task.predict(x, verbose=0))
+    assert_same(task.predict(data(x), verbose=0), task.predict(x, verbose=0))
     expected = task.evaluate(x, batch_size=SIZE, verbose=0)
-    assert_same(task.evaluate(data(*columns), verbose=0), expected)
+    assert_same(task.evaluate(data(x), verbose=0), expected)
+    with pytest.raises(ValueError, match=r"a data set of `\(\(first, second\),\)`"):
+        task.evaluate(data(TEXTS, TEXTS), verbose=0)
 
 
 @pytest.mark.parametrize("name", ["masked_lm", "pretrainer"])
 def test_single_batches_are_read_as_lists_are(tasks, name):
-    task, _, x = read(tasks, name)
+    task, x = tasks[name]
     assert_same(task.predict_on_batch(x), task.predict(x, verbose=0))
     assert_same(task.test_on_batch(x), task.evaluate(x, verbose=0))
     assert_same(task.test_on_batch(x), task.test_on_batch(x))
 
 
 def test_evaluation_does_not_depend_on_the_batches(tasks):
-    task, _, _ = read(tasks, "masked_lm")
+    task, _ = tasks["masked_lm"]
     accuracies = [
         task.evaluate(x, batch_size=size, verbose=0)[1]
         for x, size in ((TEXTS, 8), (TEXTS[::-1], 4), (TEXTS, 1))
@@ -79,7 +76,7 @@ def test_evaluation_does_not_depend_on_the_batches(tasks):
 
 
 def test_slots_differ_from_batch_to_batch(tasks):
-    task, _, _ = read(tasks, "masked_lm")
+    task, _ = tasks["masked_lm"]
     single, several = DIFFERENT[:1], DIFFERENT[1:2]
     outputs = task.predict(iter([single, several]), verbose=0)
     assert outputs.shape[:2] == (2, 4)
@@ -94,7 +91,7 @@ def test_slots_differ_from_batch_to_batch(tasks):
 
 def test_preprocessed_batches_beside_a_preprocessor(tasks, trained):
     for name in ("masked_lm", "pretrainer"):
-        task, _, x = read(tasks, name)
+        task, x = tasks[name]
         ids = task.preprocessor(x)
         expected = task.evaluate(ids[0], ids[1], sample_weight=ids[2], verbose=0)
         assert_same(task.evaluate(iter([ids]), verbose=0), expected)
@@ -111,7 +108,7 @@ def test_the_end_of_a_data_set_counts_for_nothing(toy_proto):
     task = make_pretrainer(toy_proto, sequence_length=32, seed=1)
     task.compile(keras.optimizers.SGD(0.0))
     # Of unknown length, so that a step has to fail to find the end.
-    task.fit(batches_of(*PAIRS), verbose=0)
+    task.fit(batches_of(PAIRS), verbose=0)
     assert int(task.optimizer.iterations) == 2
     expected = task.evaluate(PAIRS, batch_size=SIZE, verbose=0)
-    assert_same(task.evaluate(batches_of(*PAIRS), verbose=0), expected)
+    assert_same(task.evaluate(batches_of(PAIRS), verbose=0), expected)

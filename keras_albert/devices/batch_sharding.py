@@ -1,18 +1,17 @@
 """The shard of a batch that a process computes, padded to divide among devices."""
 
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
 
 from keras_albert.data import datasets
-from keras_albert.devices.model_state import build_metrics
+from keras_albert.data.batches import LengthBatches, has_ragged_outputs
 from keras_albert.devices.processes import SAME_BATCHES
-from keras_albert.types import Batch
-
-if TYPE_CHECKING:
-    from keras_albert.tasks.task import AlbertTask
+from keras_albert.types import Batch, Task
 
 # Inputs that no model reads: on JAX, whose steps see the rows of all processes, with a
 # column more than there are rows to remove; on the others with a second column if all
@@ -41,7 +40,7 @@ def num_parts() -> int:
     return int(mesh.shape[mesh.axis_names.index(distribution.batch_dim_name)])
 
 
-def shard_spec(task: "AlbertTask") -> ShardSpec | None:
+def shard_spec(task: Task) -> ShardSpec | None:
     """Return the rows of this process, or `None` if it computes all on one device."""
     processes, parts = task.processes, num_parts()
     has_all = processes is None or processes.shares_data
@@ -60,7 +59,7 @@ def shard_spec(task: "AlbertTask") -> ShardSpec | None:
     return None if parts == 1 else spec
 
 
-def share_batch(task: "AlbertTask", batch: Batch, spec: ShardSpec) -> Batch:
+def share_batch(task: Task, batch: Batch, spec: ShardSpec) -> Batch:
     """Return the rows of this process, with a mark; see `unpad_batch`."""
     rows = len(keras.tree.flatten(batch)[0])
     if (backend := keras.config.backend()) != "jax":
@@ -117,7 +116,7 @@ def unpad_batch(batch: Any) -> Any:
 
 
 def share_dataset(
-    task: "AlbertTask", dataset: Any, is_same: bool, fixed_targets: bool = False
+    task: Task, dataset: Any, is_same: bool, fixed_targets: bool = False
 ) -> Any:
     """Take the rows of this process from each batch, if devices share batches."""
     # `is_same`: the batches are known to be the same in all processes.
@@ -142,7 +141,16 @@ def share_dataset(
     return datasets.map_dataset(dataset, take, fixed_targets=fixed_targets)
 
 
-def build_before(task: "AlbertTask", dataset: Any) -> Any:
+def as_dataset(task: Task, batches: Any) -> Any:
+    """Return batches in the form that Keras takes, of the rows of this process."""
+    is_planned, fixed = isinstance(batches, LengthBatches), not has_ragged_outputs(task)
+    shared = share_dataset(task, batches, is_planned, fixed)
+    if shared is batches and is_planned:
+        return datasets.backend_dataset(batches, fixed)
+    return shared
+
+
+def build_before(task: Task, dataset: Any) -> Any:
     """Build metrics from the first batch if it has extra inputs: packing or padding."""
     shares_rows = getattr(task.preprocessor, "pack_sequences", False)
     is_plain = shard_spec(task) is None and not shares_rows
@@ -160,15 +168,131 @@ def build_before(task: "AlbertTask", dataset: Any) -> Any:
     return (batch for batch in chain([first], batches))
 
 
-def take_rows(task: "AlbertTask", batch: Batch) -> Batch:
+def take_rows(task: Task, batch: Batch) -> Batch:
     """Take the rows of this process, with padding, if devices share batches."""
     spec = shard_spec(task)
     return batch if spec is None else share_batch(task, batch, spec)
 
 
-def pad_for_devices(task: "AlbertTask", batch: Batch) -> Batch:
+def pad_for_devices(task: Task, batch: Batch) -> Batch:
     """Take the rows of this process for a method of `keras.Model`, with padding."""
     if shard_spec(task) is None:
         return batch
     build_metrics(task, batch)
     return take_rows(task, batch)
+
+
+# An input that no model reads: for each row, the number of masked tokens of its process
+# in an optimizer step, by which the process normalized the weights.
+MASKED_TOKENS = "masked_tokens"
+
+
+def weigh_processes(batch: Any, processes: Any = None) -> Any:
+    """Normalize the weights of a process over all processes, within a training step."""
+    x, y, weights = keras.utils.unpack_x_y_sample_weight(batch)
+    if not isinstance(x, dict) or MASKED_TOKENS not in x:
+        return batch
+    x = dict(x)
+    counts = keras.ops.convert_to_tensor(x.pop(MASKED_TOKENS))
+    share = counts / _mean_of_processes(keras.ops.mean(counts), processes)
+
+    def weigh(weight: Any) -> Any:
+        return keras.ops.convert_to_tensor(weight) * share[:, None]
+
+    if isinstance(weights, dict):
+        weights = weights | {"masked_lm": weigh(weights["masked_lm"])}
+    else:
+        weights = weigh(weights)
+    return x, y, weights
+
+
+def _mean_of_processes(value: Any, processes: Any) -> Any:
+    # On PyTorch the task knows the processes, on TensorFlow the strategy does.
+    if processes is not None:
+        (total,) = processes.sum_tensors([value])
+        value = total / processes.count
+    elif keras.config.backend() == "tensorflow":
+        import tensorflow as tf  # noqa: PLC0415  (it is the backend)
+
+        context = tf.distribute.get_replica_context()
+        value = context.all_reduce(tf.distribute.ReduceOp.MEAN, value)
+    # On JAX, arrays have the rows of all processes.
+    return value
+
+
+def build_metrics(model: Any, batch: Any) -> None:
+    """Create the variables of a model's losses and metrics by a batch's shapes."""
+    # Keras creates them in `fit`, too late to place or to restore them, by a batch of
+    # an iterator on which it may not train.
+
+    def describe(array: Any) -> keras.KerasTensor:
+        # One row is enough, and two tokens where the length is not known.
+        shape = (1, *(size or 2 for size in array.shape[1:]))
+        return keras.KerasTensor(shape, keras.backend.standardize_dtype(array.dtype))
+
+    def fill(spec: Any) -> Any:
+        return keras.ops.ones(spec.shape, spec.dtype)
+
+    x, y, weights = keras.utils.unpack_x_y_sample_weight(batch)
+    x = {name: x[name] for name in model.input}
+    # By the model's `call`, which a task may override.
+    outputs = keras.Operation.compute_output_spec(
+        model, keras.tree.map_structure(describe, x), training=False
+    )
+    x, y, weights = keras.tree.map_structure(
+        describe, (x, y, weights), none_is_leaf=False
+    )
+    # Nothing is counted in this scope; variables are created when it ends.
+    with keras.StatelessScope():
+        outputs, x, y, weights = keras.tree.map_structure(
+            fill, (outputs, x, y, weights), none_is_leaf=False
+        )
+        model.compute_loss(x, y, outputs, weights)
+        model.compute_metrics(x, y, outputs, weights)
+
+
+def build_metrics_before_xla(model: Any, batch: Any) -> None:
+    """Create metrics while TensorFlow traces a step: XLA creates no variables."""
+    if keras.config.backend() == "tensorflow" and model.jit_compile is True:
+        import tensorflow as tf  # noqa: PLC0415  (it is the backend)
+
+        with tf.init_scope():
+            build_metrics(model, batch)
+
+
+_BY_WEIGHT = "mean_with_sample_weight"
+
+
+def losses_by_weight(model: Any, weights: Any) -> list[Any]:
+    """Return the losses that divide by the sum of weights, if there are weights."""
+    loss = None if weights is None else model.loss
+    losses = loss.values() if isinstance(loss, dict) else [loss]
+    return [each for each in losses if getattr(each, "reduction", "") == _BY_WEIGHT]
+
+
+@contextmanager
+def summed(losses: Sequence[Any]) -> Iterator[None]:
+    """Set losses by weight to sum what is weighted, as `divide_weights` returns it."""
+    for loss in losses:
+        loss.reduction = "sum"
+    try:
+        yield
+    finally:
+        for loss in losses:
+            loss.reduction = _BY_WEIGHT
+
+
+def divide_weights(
+    loss: Any, losses: Sequence[Any], weights: Any, total: Callable[[Any], Any]
+) -> Any:
+    """Divide the weights of `losses` by their `total`, in place of the loss."""
+
+    def divide(weight: Any, loss: Any) -> Any:
+        if weight is None or all(loss is not each for each in losses):
+            return weight
+        return keras.ops.divide_no_nan(weight, total(weight))
+
+    if not isinstance(loss, dict):
+        return divide(weights, loss)
+    named = weights if isinstance(weights, dict) else dict.fromkeys(loss, weights)
+    return {name: divide(named[name], loss[name]) for name in named}

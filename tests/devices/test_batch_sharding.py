@@ -5,9 +5,9 @@ import keras
 import numpy as np
 import pytest
 
-from keras_albert.data.model_input import make_batches
+from keras_albert.data.batches import make_batches
 from keras_albert.data.tables import RawData
-from keras_albert.devices.model_state import (
+from keras_albert.devices.batch_sharding import (
     MASKED_TOKENS,
     build_metrics,
     weigh_processes,
