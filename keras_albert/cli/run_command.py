@@ -147,7 +147,8 @@ def _check_paths(paths: Mapping[str, tuple[str, Any]], overwrite: bool | None) -
             if what == "new":
                 _check_new(path, overwrite, name == "path")
             elif not (os.path.isfile if what == "file" else os.path.isdir)(path):
-                error = FileNotFoundError(f"there is no {what} {path}. Correct it.")
+                msg = f"there is no {what} {path}. Correct the name."
+                error = FileNotFoundError(msg)
                 error.argument = name  # type: ignore[attr-defined]
                 raise error
 
