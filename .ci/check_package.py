@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[1]
 # What is easily left out of a wheel: files that are no modules.
 _PRESET = ("README.md", "config.json", "metadata.json", "preprocessor.json")
 _PRESET += ("task.json", "task.weights.h5", "tokenizer.json")
-_DIFFERENCE = ("difference.safetensors", "base.json", "learning_curve.png")
+_DIFFERENCE = ("difference.safetensors", "learning_curve.png")
 _WEIGHTS, _ASSETS = "model.weights.h5", "assets/tokenizer/vocabulary"
 REQUIRED = {
     "keras_albert/py.typed",

@@ -48,7 +48,6 @@ RECIPES = (
 )
 CHECKPOINTS = (
     *("keras-albert", "transformers", "sentence-transformers", "keras-hub", "google"),
-    *("model-garden", "tf-hub"),
 )
 EXPORTS = (
     *("tf_saved_model", "onnx", "litert", "mediapipe", "transformers_onnx"),
@@ -274,8 +273,6 @@ class Finetune(Card, LabelledColumns, CommandOptions):
         seed: determines weights, order and dropout
         lora: with a preset: train low-rank updates of the encoder's matrices instead of
             these, and also biases, LayerNorms and the head
-        difference: with --lora or linear: save only the difference from --preset, which
-            is then needed to load the result; by default all weights
         exits: classification, regression: train a head after each layer, so that texts
             can leave early
 
@@ -300,7 +297,6 @@ class Finetune(Card, LabelledColumns, CommandOptions):
     precision: Precision | None = None
     seed: Seed = 0
     lora: Count | None = option(metavar="RANK")
-    difference: bool = False
     exits: bool = False
     max_length: Tokens | None = None
 
@@ -312,11 +308,6 @@ class Finetune(Card, LabelledColumns, CommandOptions):
             what = "A recipe" if self.recipe is not None else "LoRA"
             msg = f"{what} needs pretrained weights: pass --preset as well."
             raise ValueError(msg)
-        if self.difference and self.method != "linear" and self.lora is None:
-            raise ValueError(
-                "Without --lora or --method linear, all weights differ: leave out "
-                "--difference."
-            )
         if is_linear and (self.preset is None or not is_classifier):
             raise ValueError(
                 "A linear head, for classification and regression, uses the vectors of "
@@ -377,8 +368,7 @@ class Compress(Card, LabelledColumns, CommandOptions):
         hours: how long to train
         steps: or how many steps; by default three epochs of --train
         learning_rate: peak rate
-        batch_tokens: tokens of --texts in a batch
-        batch_size: examples of --train in a batch
+        batch_size: examples in a batch, or passages of --max-length
         max_length: tokens of the longest passage of --texts
         workers: processes that prepare --texts; four to six keep a GPU busy
         precision: the policy of Keras to train with; by default float32
@@ -404,7 +394,6 @@ class Compress(Card, LabelledColumns, CommandOptions):
     hours: Positive | None = None
     steps: Count | None = None
     learning_rate: Positive = 0.0004
-    batch_tokens: Count = 4096
     batch_size: BatchSize = 32
     max_length: Tokens = 128
     workers: Count = option(1, metavar="N")

@@ -35,7 +35,7 @@ from keras_albert.utils.environment import new_figure, versions
 
 # Those of `distill`.
 _TRAINING = (
-    *("hours", "steps", "batch_tokens", "batch_size", "max_length", "learning_rate"),
+    *("hours", "steps", "batch_size", "max_length", "learning_rate"),
     *("seed", "workers"),
 )
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, replace
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +20,8 @@ from keras_albert.cli.console import (
 from keras_albert.data.batches import make_batches
 from keras_albert.data.tables import RawData
 from keras_albert.devices.batch_sharding import as_dataset, take_rows
-from keras_albert.layers.transformer_block import DENSE_LAYERS
+from keras_albert.layers.base_layer import DENSE_LAYERS
 from keras_albert.preprocessors import AlbertTokenizer
-from keras_albert.presets.base_preset import open_whole
 from keras_albert.presets.checkpoint import Checkpoint, open_checkpoint
 from keras_albert.presets.handles import local_directory
 from keras_albert.tasks import AlbertClassifier
@@ -125,9 +124,6 @@ class _Finetuning:
             devices.check_same(same, _SAME_FILES)
         if not folder.last.is_file():
             folder.check_unfinished()
-        if options.difference and options.preset is not None:
-            # Before hours of training, after which it could not be saved.
-            open_whole(options.preset)
         paths = [options.train, options.dev]
         train, dev = known.read_all(paths, options.columns, options.limit)
         check_files(train, dev)
@@ -315,7 +311,7 @@ class _Finetuning:
                 "another --output.",
             )
             recorder.devices.prepare(task, read(0))
-            recorder.begin(checkpoint, task)
+            recorder.start(checkpoint, task)
             if checkpoint is not None:
                 self.console.print(
                     f"resuming after epoch {len(recorder.rows)} (step "
@@ -335,10 +331,8 @@ class _Finetuning:
         if errors:
             contents["errors"] = errors
         plots = draw(folder.path, report, rows)
-        base = options.preset if options.difference else None
-        save = partial(task.save_to_preset, base=base)
         card = model_card(options.task, report, settings, task, plots)
-        folder.finish(contents, rows, save, card, plots)
+        folder.finish(contents, rows, task.save_to_preset, card, plots)
         folder.tidy_up()
         return plots
 

@@ -13,6 +13,7 @@ from keras_albert.utils import atomic_files
 from keras_albert.utils.arguments import check_at_most, check_choice, check_positive
 from keras_albert.utils.child_process import run_in_tensorflow
 from keras_albert.utils.environment import check_packages
+from keras_albert.utils.temporary import temporary_directory
 
 
 def export_litert(
@@ -92,10 +93,7 @@ def write_model(
     task = shared.with_one_head(task)
     options = {"sequence_length": sequence_length, "quantize": quantize}
     described = shared.describe_model(task, "tokens") | options
-    with (
-        atomic_files.atomic_file(path) as partial,
-        atomic_files.temporary_directory(path) as preset,
-    ):
+    with atomic_files.atomic_file(path) as partial, temporary_directory(path) as preset:
         shared.float_task(task).save_to_preset(preset)
         program = "keras_albert.exports.write_litert"
         labels = described.get("labels", ())

@@ -1,4 +1,4 @@
-"""What all exports share: checks, tables, metadata and weights of tasks."""
+"""Parts of all exports: checks, tables, metadata and weights of tasks."""
 
 import re
 import sys
@@ -13,11 +13,10 @@ import numpy.typing as npt
 
 from keras_albert import tasks
 from keras_albert.layers.base_layer import get_activation
-from keras_albert.preprocessors.token_classification import pattern_of_words
 from keras_albert.tasks.classification.early_exit import with_last_head
 from keras_albert.tasks.table import TASKS, TaskRow
 from keras_albert.tasks.task import AlbertTask
-from keras_albert.text.tag_schemes import tags_to_spans
+from keras_albert.text.tags import pattern_of_words, tags_to_spans
 from keras_albert.text.tokenizer.text_rules import character_class
 from keras_albert.types import FloatArray
 from keras_albert.utils.environment import versions

@@ -28,7 +28,7 @@ _TITLES = {
 _FILES = Path(__file__).with_name("web_page_files")
 _PAGE = ("index.html", "page.css", "page.js", "answers.js")
 _MODULES = "node_modules"
-# What the page loads, below `node_modules`; the first is what it computes with.
+# The files below `node_modules` that the page loads; it computes with the first.
 _RUNTIME = "onnxruntime-web/dist/ort-wasm-simd-threaded.wasm"
 _JAVASCRIPT = (
     _RUNTIME,

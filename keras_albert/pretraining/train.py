@@ -130,11 +130,11 @@ def _pretrain(
             first = partial(batches.batch, 0, devices.shard, devices.num_shards)
             devices.prepare(task, devices.on_all(first))
             if before is None:
-                recorder.begin(checkpoint, task)
+                recorder.start(checkpoint, task)
             else:
                 recorder.copy_state_to(before, task)
             held_out = stage.held_out()
-            recorder.begin_stage(stage)
+            recorder.start_stage(stage)
             _fit(task, config, stage, batches, held_out, recorder, verbose)
         last = stages[-1].config
         scores = judge_best(task, last, recorder, held_out)
@@ -166,7 +166,7 @@ def _fit(
     last = math.ceil(stage.end / row)
 
     def read(step: int) -> Batch:
-        return batches.batch(step - stage.begin, devices.shard, devices.num_shards)
+        return batches.batch(step - stage.start, devices.shard, devices.num_shards)
 
     resumable_fit(
         *(task, recorder, read),

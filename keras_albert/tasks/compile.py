@@ -305,17 +305,17 @@ class CompiledTask:
             check_scope(self.strategy)
             with self._variable_scope():
                 self.optimizer.build(self.trainable_variables)
-        return self._make_function("train", force)
+        return self._step_function("train", force)
 
     def make_test_function(self, force: bool = False) -> Any:
         """Create the function of an evaluation step; Keras calls this."""
-        return self._make_function("test", force)
+        return self._step_function("test", force)
 
     def make_predict_function(self, force: bool = False) -> Any:
         """Create the function of a prediction step; Keras calls this."""
-        return self._make_function("predict", force)
+        return self._step_function("predict", force)
 
-    def _make_function(self, kind: str, force: bool) -> Any:
+    def _step_function(self, kind: str, force: bool) -> Any:
         """Let Keras create a function, or the trainer of the strategy."""
         name = f"{kind}_function"
         check_scope(self.strategy)

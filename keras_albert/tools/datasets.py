@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_albert.preprocessors.multiple_choice import check_answers, encode_answers
+from keras_albert.text.choices import check_answers, encode_answers
 from keras_albert.text.dataset_files import read_conll, read_squad
 from keras_albert.tools.data_files import (
     OBJECTS,

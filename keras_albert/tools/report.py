@@ -17,7 +17,6 @@ from keras_albert.training.model_card import (
     code,
     describe_size,
     list_of,
-    needs_base,
     plain_text,
     table_of,
     usage,
@@ -93,8 +92,6 @@ def model_card(
     about = describe_size(task)
     if settings["exits"]:
         about += " Each layer has a head, so texts can exit early."
-    if settings["difference"]:
-        about += f"\n\n{needs_base(str(settings['preset']))}"
     scores = [
         (key.replace("_", " "), f"{value:.4f}") for key, value in report.scores.items()
     ]

@@ -212,7 +212,7 @@ def test_a_linear_head(run, file, tmp_path, capsys):
     assert error.splitlines()[-1].startswith("  because of '")
 
     given = begin("linear", method="linear")
-    run(*given, "--difference")
+    run(*given)
     printed = capsys.readouterr().out
     assert "method='linear': loss=" in printed
     output = tmp_path / "linear"

@@ -1,17 +1,21 @@
 """Errors that all export formats share, and the files left after a failure."""
 
 import importlib.util
+import inspect
 import json
 import resource
 import stat
 import sys
 from pathlib import Path
+from typing import get_args
 
 import keras
 import pytest
 
 from keras_albert import AlbertBackbone, AlbertClassifier
 from keras_albert.exports.saved_model import export as saved_model
+from keras_albert.tasks.table import WRITERS, export_writer
+from keras_albert.tasks.task import AlbertTask
 from tests.exports.served_models import make_task
 from tests.warm_python.start import REAL_PYTHON
 
@@ -199,6 +203,15 @@ def test_refuses_what_cannot_be(tasks, format_, task, arguments, message, tmp_pa
     with pytest.raises(ValueError, match=message):
         tasks[task].export(path, format=format_, **arguments)
     assert not list(tmp_path.iterdir())
+
+
+def test_export_shows_all_formats_and_options():
+    shown = inspect.signature(AlbertTask.export).parameters
+    (formats, _) = get_args(shown["format"].annotation)
+    assert set(get_args(formats)) == set(WRITERS)
+    known = [inspect.signature(export_writer(name)).parameters for name in WRITERS]
+    options = {option for each in known for option in list(each)[2:]}
+    assert options == set(shown) - {"self", "filepath", "format"}
 
 
 @keras.saving.register_keras_serializable("tests")

@@ -12,10 +12,14 @@ from keras_albert import (
     AlbertPretrainer,
     AlbertTokenClassifier,
 )
+from keras_albert.checkpoints import export_checkpoint
+from tests.one_backend import on_one_backend
 from tests.peers.keras_checks import small_classifier
 from tests.tasks.masked_lm.masked_lm_models import make_masked_lm, make_pretrainer
 from tests.tasks.question_answering.small_reader import small_reader
 from tests.tasks.small_models import small_chooser, small_embedder, small_tagger
+
+pytestmark = on_one_backend
 
 
 @pytest.mark.parametrize(
@@ -39,7 +43,7 @@ def test_other_classes_get_a_new_head(make_classifier, tmp_path, arguments, name
 
 
 @pytest.mark.parametrize("task", [AlbertClassifier, AlbertTokenClassifier])
-@pytest.mark.parametrize("theirs", [None, "transformers", "keras_hub"])
+@pytest.mark.parametrize("theirs", [None, "transformers", "keras-hub"])
 def test_without_classes_no_file_is_blamed(
     make_classifier, tmp_path, task, theirs, monkeypatch
 ):
@@ -49,9 +53,8 @@ def test_without_classes_no_file_is_blamed(
         backbone.save_to_preset(preset)
         make_classifier().preprocessor.save_to_preset(preset)
     else:
-        getattr(backbone, f"export_to_{theirs}")(
-            preset, make_classifier().preprocessor.tokenizer
-        )
+        tokenizer = make_classifier().preprocessor.tokenizer
+        export_checkpoint(backbone, preset, theirs, tokenizer)
     # No weights are read before.
     monkeypatch.setattr(AlbertBackbone, "load_weights", None)
     message = (
@@ -64,7 +67,6 @@ def test_without_classes_no_file_is_blamed(
 
 CASES = {
     "classify": (small_classifier, ("the lamps",)),
-    "classify_documents": (small_classifier, (["the lamps"],)),
     "choose": (small_chooser, ("the hill", "lamps or", ["rain", "bread"])),
     "tag": (lambda proto: small_tagger(proto, labels=["O", "a"]), ("the lamps",)),
     "answer": (small_reader, ("the hill", "old bread")),

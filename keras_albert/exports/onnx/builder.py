@@ -130,7 +130,7 @@ class OnnxBuilder:
         return self._weights[key]
 
     def embed(self, layer: Any, ids: Any) -> Any:
-        """Look up ids in an embedding. ONNX Runtime fails for an id that it lacks."""
+        """Look up ids in an embedding. ONNX Runtime fails for unknown ids."""
         table, *scale = self._matrix(layer, "embeddings", axis=1)
         ids = self.without_negative(ids)
         rows = self.op.Gather(table, ids)

@@ -56,7 +56,7 @@ def export_onnx(
         IsADirectoryError: If `path` is a directory.
         OSError: If the file cannot be written.
         ValueError: If an argument is invalid, or the task cannot be exported, has an
-            activation that ONNX lacks, or has no preprocessor for texts.
+            activation that ONNX does not have, or has no preprocessor for texts.
 
     Example:
         >>> from keras_albert import AlbertClassifier

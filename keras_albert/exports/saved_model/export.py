@@ -13,12 +13,13 @@ from keras_albert.exports.shared import (
     row_of,
 )
 from keras_albert.tasks.task import AlbertTask
-from keras_albert.text.packing import window_stride
+from keras_albert.text.windows import window_stride
 from keras_albert.utils.arguments import check_at_least, check_at_most, check_positive
-from keras_albert.utils.atomic_files import atomic_directory, temporary_directory
+from keras_albert.utils.atomic_files import atomic_directory
 from keras_albert.utils.child_process import run_in_tensorflow
 from keras_albert.utils.environment import check_packages
 from keras_albert.utils.remote import is_remote, list_files
+from keras_albert.utils.temporary import temporary_directory
 
 
 def export_saved_model(
