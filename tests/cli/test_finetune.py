@@ -87,7 +87,7 @@ def test_a_column_that_is_missing_is_named_with_its_option(run, file, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"max_length": 2}, "must be at least 5"),
+        ({"max_length": 2}, "at least 5"),
         ({"max_length": 600, "preset": "albert_tiny_en_uncased"}, "up to 600 tokens"),
     ],
 )

@@ -36,11 +36,8 @@ def test_runs_from_a_file_and_flags_and_says_how_good_it_is(
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--steps", "0"], "--steps: `steps` must be at least 1"),
-        (
-            ["--backbone", "num_layers=1000000000"],
-            "--backbone: `num_layers` must be at most 1,000",
-        ),
+        (["--steps", "0"], "--steps: `steps` must be a whole number, at least 1"),
+        (["--backbone", "num_layers=1000000000"], "`num_layers` must be at most 1000"),
         (["--data", "nowhere"], "nowhere contains no metadata.json"),
     ],
 )
