@@ -191,13 +191,9 @@ class AlbertTextEmbedder(AlbertTask, keras_hub.models.TextEmbedder):
 
     @classmethod
     def _from_checkpoint(
-        cls,
-        checkpoint: Any,
-        load_weights: bool = True,
-        dtype: Any = None,
-        **kwargs: Any,
+        cls, checkpoint: Any, load_weights: bool = True, **kwargs: Any
     ) -> Self:
-        task = super()._from_checkpoint(checkpoint, load_weights, dtype, **kwargs)
+        task = super()._from_checkpoint(checkpoint, load_weights, **kwargs)
         is_weighted = task.inverse_frequency is not None
         if is_weighted and not np.any(
             keras.ops.convert_to_numpy(task.pooling.token_probabilities)
