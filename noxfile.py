@@ -79,17 +79,7 @@ ALONE_WITHOUT_TENSORFLOW = (
     "tests/tasks/test_every_task.py",
 )
 # Texts become NumPy's arrays; the graphs are TensorFlow's with any backend.
-TEXTS = (
-    "tests/preprocessors/test_classification_in_graph.py",
-    "tests/text/test_dataset_files.py",
-    "tests/text/test_masking.py",
-    "tests/text/test_packing.py",
-    "tests/text/test_random_rows.py",
-    "tests/text/test_reading.py",
-    "tests/text/test_sequence_packing.py",
-    "tests/text/test_tag_schemes.py",
-    "tests/text/tokenizer",
-)
+TEXTS = ("tests/preprocessors/test_classification_in_graph.py", "tests/text")
 WITHOUT_TENSORFLOW = {
     "torch": (
         *EXAMPLES,

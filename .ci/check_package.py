@@ -23,7 +23,7 @@ PACKAGES = {"keras_albert", "keras_albert_cli"}
 # What is easily left out of a wheel: files that are no modules.
 _PRESET = ("README.md", "config.json", "metadata.json", "preprocessor.json")
 _PRESET += ("task.json", "task.weights.h5", "tokenizer.json")
-_DIFFERENCE = ("difference.safetensors", "base.json", "learning_curve.png")
+_DIFFERENCE = ("difference.safetensors", "learning_curve.png")
 _WEIGHTS, _ASSETS = "model.weights.h5", "assets/tokenizer/vocabulary"
 REQUIRED = {
     "keras_albert/py.typed",

@@ -51,7 +51,9 @@ def build_classifier(
 
 def write_peers(ours: Any, folder: Path) -> None:
     """Write keras_albert's weights in the formats of the other libraries."""
-    ours.export_to_keras_hub(folder / "keras_hub")
+    from keras_albert.checkpoints import export_checkpoint
+
+    export_checkpoint(ours, folder / "keras_hub", "keras-hub")
     ours.export_to_transformers(folder / "transformers")
 
 

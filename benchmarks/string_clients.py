@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from keras_albert import AlbertClassifier, AlbertTextEmbedder
+from keras_albert.checkpoints import export_checkpoint
 
 CLASSIFIER, EMBEDDER = "albert_small_en_uncased_sst2", "albert_small_en_uncased"
 QUANTIZED = (None, "dynamic_int8", "fp16")
@@ -84,7 +85,7 @@ def run_infinity_emb(texts, folder):
 
     embedder = AlbertTextEmbedder.from_preset(EMBEDDER)
     path = folder / "sentence_transformers"
-    embedder.export_to_sentence_transformers(path)
+    export_checkpoint(embedder, path, "sentence-transformers")
     settings = {"engine": "torch", "device": "cpu", "bettertransformer": False}
     engine = AsyncEmbeddingEngine.from_args(
         EngineArgs(model_name_or_path=str(path), compile=False, **settings)

@@ -54,7 +54,7 @@ def make_plan(
     rows: list, by_length: bool, generator: np.random.Generator | None
 ) -> list[Any]:
     """Split rows into batches: in order, shuffled, or by length."""
-    from keras_albert.text.batching import plan_batches
+    from keras_albert.text.packing import plan_batches
 
     if by_length:
         # Characters are as good as tokens here, and free to count.

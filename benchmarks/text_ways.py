@@ -9,7 +9,8 @@ import text_loops
 from peer_models import BATCH_SIZE, TransformersModel, compile_alike
 
 from keras_albert.data.batches import PackedBatches
-from keras_albert.text.batching import PackedShape, plan_batches
+from keras_albert.text.packing import plan_batches
+from keras_albert.text.sequence_packing import PackedShape
 
 # KerasHub's default.
 FULL_LENGTH = 512

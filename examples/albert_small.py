@@ -180,12 +180,13 @@ def main() -> None:
         if not (output / name / "preset").is_dir():
             command(
                 *("finetune", preset.task, "--preset", small, "--train", train),
-                *("--dev", dev, "--output", output / name, "--difference"),
+                *("--dev", dev, "--output", output / name),
                 *("--lora", arguments.rank or preset.rank, "--epochs", epochs),
                 *("--max-length", preset.max_length, "--batch-size", preset.batch_size),
                 *("--learning-rate", preset.learning_rate, *how),
             )
-        release(output / name / "preset", target, known[target.name], NAME)
+        rank = arguments.rank or preset.rank
+        release(output / name / "preset", target, known[target.name], small, rank)
     print(f"the models: {', '.join(sorted(x.name for x in output.glob(NAME + '*')))}")
 
 

@@ -30,7 +30,7 @@ with loading("ner.py"):
         AlbertTokenizer,
     )
     from keras_albert.text import TextRules, read_conll, tag_names, train_vocabulary
-    from keras_albert.text.tag_schemes import convert_tags, detect_scheme, tags_to_spans
+    from keras_albert.text.tags import convert_tags, detect_scheme, tags_to_spans
 
 Texts = list[list[str]]
 

@@ -1,4 +1,4 @@
-"""What the programs that make the presets of the package share."""
+"""Functions of the programs that make the presets of the package."""
 
 import json
 import shutil
@@ -9,8 +9,12 @@ from keras_albert_cli.run_command import run_command
 
 with loading("release.py"):
     import h5py
+    import keras
+    import numpy as np
+    from safetensors.numpy import save_file
 
-    from keras_albert.presets.checkpoint import preset_directory
+    from keras_albert import AlbertBackbone
+    from keras_albert.presets.preset_files import preset_directory
 
 
 def command(*arguments: object) -> None:
@@ -20,11 +24,18 @@ def command(*arguments: object) -> None:
         raise SystemExit(status)
 
 
-def release(preset: Path, target: Path, story: str, base: str | None = None) -> None:
+def release(
+    preset: Path,
+    target: Path,
+    story: str,
+    base: Path | str | None = None,
+    rank: int | None = None,
+) -> None:
     """Copy a preset with float16 weights, and replace the last part of its card.
 
-    The policy that it was trained with becomes float32's. `base` is the released name
-    of the preset that it differs from.
+    The policy that it was trained with becomes float32's. With `base`, the
+    released preset that it was trained from with LoRA of a rank, only the difference
+    from it is stored, which is added to the preset of this name in the package.
     """
     with preset_directory(target) as directory:
         shutil.copytree(preset, directory, dirs_exist_ok=True)
@@ -36,11 +47,8 @@ def release(preset: Path, target: Path, story: str, base: str | None = None) -> 
             text = path.read_text(encoding="utf-8")
             text = text.replace('"mixed_bfloat16"', '"float32"')
             path.write_text(text, encoding="utf-8")
-        if base is not None:
-            known = json.loads((directory / "base.json").read_text(encoding="utf-8"))
-            known["base_model_name_or_path"] = base
-            text = json.dumps(known, indent=4)
-            (directory / "base.json").write_text(text, encoding="utf-8")
+        if base is not None and rank is not None:
+            write_difference(preset, directory, base, rank)
         card = (preset / "README.md").read_text(encoding="utf-8")
         card, _, _ = card.partition("## What is not known")
         card = card.replace("path/to/this/directory", target.name)
@@ -64,3 +72,40 @@ def copy_half(old: "h5py.Group", new: "h5py.Group") -> None:
             values = entry[()]
             half = values.astype("float16") if entry.dtype == "float32" else values
             new.create_dataset(name, data=half).attrs.update(entry.attrs)
+
+
+def write_difference(
+    preset: Path, directory: Path, base: Path | str, rank: int
+) -> None:
+    """Replace the weights and the vocabulary by the difference from a base.
+
+    Matrices that were trained with LoRA become two factors; all is in float16.
+    """
+    weights, before = (
+        {w.path: keras.ops.convert_to_numpy(w) for w in model.weights}
+        for model in (
+            AlbertBackbone.from_preset(preset, dtype="float32"),
+            AlbertBackbone.from_preset(base, dtype="float32"),
+        )
+    )
+    arrays = {}
+    for path, weight in weights.items():
+        change = weight - before[path]
+        if not change.any():
+            continue
+        if change.ndim == 2 and rank < min(change.shape) and "pooler" not in path:
+            left, sizes, right = np.linalg.svd(change, full_matrices=False)
+            roots = np.sqrt(sizes[:rank])
+            arrays[f"{path}.lora_a"] = left[:, :rank] * roots
+            arrays[f"{path}.lora_b"] = roots[:, None] * right[:rank]
+        else:
+            arrays[path] = change
+    for path in [*directory.glob("model*.weights.*"), *directory.glob("assets/*/*")]:
+        path.unlink()
+    halves = {k: np.ascontiguousarray(x, "float16") for k, x in arrays.items()}
+    save_file(halves, directory / "difference.safetensors")
+    path = directory / "metadata.json"
+    metadata = json.loads(path.read_text(encoding="utf-8")) | {
+        "base_preset": Path(base).name
+    }
+    path.write_text(json.dumps(metadata, indent=4), encoding="utf-8")

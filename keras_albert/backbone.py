@@ -10,25 +10,32 @@ from typing import Any, Self
 import keras
 import keras_hub
 
-from keras_albert.layers.attention import PackedRows, packed_rows, packing_inputs
 from keras_albert.layers.base_layer import (
+    PackedRows,
     albert_initializer,
     config_from_attributes,
     derive_seeds,
     get_activation,
+    packed_rows,
+    packing_inputs,
 )
-from keras_albert.layers.factorized_embedding import FactorizedEmbedding
+from keras_albert.layers.embedding import FactorizedEmbedding
+from keras_albert.layers.encoder import SharedTransformerEncoder
 from keras_albert.layers.heads import PoolerInput
-from keras_albert.layers.run_layers import call_layer, has_plain_weights, is_bare
-from keras_albert.layers.shared_transformer_encoder import SharedTransformerEncoder
+from keras_albert.layers.torch_inference import (
+    backbone_layers,
+    encode,
+    fast_call,
+    run_backbone,
+    use_torch_inference,
+)
 from keras_albert.presets.checkpoint import Checkpoint
-from keras_albert.presets.checkpoint_exports import CheckpointExports
 from keras_albert.presets.handles import BUILTIN_PRESETS
 from keras_albert.presets.preset_mixin import PresetMixin
 from keras_albert.presets.stored_weights import check_stored_weights
 from keras_albert.types import Activation, DType, ModelInputs, Tensor
 from keras_albert.utils import keras_internals
-from keras_albert.utils.arguments import check_kwargs, check_positive
+from keras_albert.utils.arguments import check_choice, check_kwargs, check_positive
 
 __all__ = ["AlbertBackbone", "architecture"]
 
@@ -80,11 +87,8 @@ def architecture(size: str, version: int = 2) -> dict[str, Any]:
         >>> architecture("base")["hidden_dim"]
         768
     """
-    if size not in _PUBLISHED or version not in (1, 2):
-        raise ValueError(
-            f"`size` must be one of {', '.join(_PUBLISHED)}, and `version` 1 or 2. "
-            f"Received: size={size!r}, version={version!r}"
-        )
+    check_choice(_PUBLISHED, size=size)
+    check_choice((1, 2), version=version)
     dropout = 0.1 if version == 1 and size != "xxlarge" else 0.0
     return {
         "vocabulary_size": 30_000,
@@ -101,7 +105,7 @@ VECTORS = ("bias", "gamma", "beta")
 
 
 @keras.saving.register_keras_serializable(package="keras_albert")
-class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
+class AlbertBackbone(PresetMixin, keras_hub.models.Backbone):
     """The ALBERT encoder, which returns a vector per token and one per text.
 
     A functional Keras model from a dict of `token_ids`, `segment_ids` and
@@ -211,11 +215,7 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
             max_sequence_length=max_sequence_length,
             num_segments=num_segments,
         )
-        if pooler_input not in POOLER_INPUTS:
-            raise ValueError(
-                f"`pooler_input` must be one of {POOLER_INPUTS}. Received: "
-                f"pooler_input={pooler_input!r}"
-            )
+        check_choice(POOLER_INPUTS, pooler_input=pooler_input)
         seeds = derive_seeds(seed, 3)
         self.embedding = FactorizedEmbedding(
             vocabulary_size=vocabulary_size,
@@ -298,9 +298,29 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
 
     @classmethod
     def from_preset(
-        cls, preset: str | os.PathLike[str], load_weights: bool = True, **kwargs: Any
+        cls,
+        preset: str | os.PathLike[str],
+        load_weights: bool = True,
+        dtype: Any = None,
+        **kwargs: Any,
     ) -> Self:
         """Load an encoder; without its weights, a published one needs no network.
+
+        Args:
+            preset: string or path. A built-in name (`cls.presets` lists them); a
+                local directory with a preset of this package, or files of KerasHub,
+                transformers, sentence-transformers or google-research, of an ALBERT,
+                BERT, ELECTRA or DistilBERT; a handle: `hf://`, `kaggle://`,
+                `modelscope://`; or the address of such a directory in a remote
+                storage, such as `s3://bucket/preset`.
+            load_weights: bool. `False` leaves all weights random. Defaults to `True`.
+            dtype: string or `keras.DTypePolicy`. Defaults to `None`: Keras' policy, or
+                the preset's if it is quantized.
+            **kwargs: Arguments of the constructor that override the preset's, such as
+                `num_layers`.
+
+        Returns:
+            The encoder.
 
         Example:
             >>> from keras_albert import AlbertBackbone
@@ -310,8 +330,9 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
         """
         builtin = BUILTIN_PRESETS.get(str(preset))
         if builtin is not None and builtin.handle is not None and not load_weights:
-            return cls(**(architecture(builtin.size, builtin.version) | kwargs))
-        return super().from_preset(preset, load_weights=load_weights, **kwargs)
+            sizes = architecture(builtin.size, builtin.version)
+            return cls(**(sizes | kwargs), dtype=dtype)
+        return super().from_preset(preset, load_weights, dtype, **kwargs)
 
     def quantize(
         self, mode: Any = None, config: Any = None, filters: Any = None, **kwargs: Any
@@ -365,9 +386,9 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
             rank: int. The rank of the matrices.
             target_layer_names: List of string. The names of the layers. Defaults to
                 `None`: the queries and values of the attention, as in KerasHub.
-            train_vectors: bool. Also train biases, LayerNorms and the pooler.
-                `save_to_preset(base=...)` stores them, and `save_lora_weights` does
-                not. Defaults to `False`.
+            train_vectors: bool. Also train biases, LayerNorms and the pooler, which
+                `save_to_preset` stores and `save_lora_weights` does not. Defaults to
+                `False`.
 
         Raises:
             ValueError: If a layer has LoRA already, or `rank` is below 1.
@@ -426,8 +447,10 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
         self.pretrained = True
 
     @classmethod
-    def _from_checkpoint(cls, checkpoint: Checkpoint, **kwargs: Any) -> Self:
-        return checkpoint.load_backbone(cls, **kwargs)
+    def _from_checkpoint(
+        cls, checkpoint: Checkpoint, load_weights: bool = True, **kwargs: Any
+    ) -> Self:
+        return checkpoint.load_backbone(cls, load_weights, **kwargs)
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Self:
@@ -452,10 +475,12 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
         Packed texts also have `row_tokens` and `token_places`; see `PackedRows`.
         """
         num_layers = self.num_layers if num_layers is None else num_layers
+        if use_torch_inference(inputs, backbone_layers(self), training):
+            return run_backbone(self, inputs, num_layers)
         is_graph = num_layers == self.encoder.num_layers
         outputs: dict[str, Tensor]
         try:
-            if is_graph and packed_rows(inputs) is None and not is_bare(inputs):
+            if is_graph and packed_rows(inputs) is None:
                 inputs = select_inputs(self, inputs)
                 outputs = super().call(inputs, training=training, mask=mask)
             else:
@@ -472,28 +497,18 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
         num_layers: int | None = None,
     ) -> dict[str, Tensor]:
         """Run the layers, for the functional model or instead of it."""
-        x, first = self._encode(inputs, training, num_layers)
-        pooled = call_layer(self.pooler_reads, x, first, inputs["padding_mask"])
-        return {"sequence_output": x, "pooled_output": call_layer(self.pooler, pooled)}
-
-    def _encode(
-        self, inputs: ModelInputs, training: bool | None, num_layers: int | None = None
-    ) -> tuple[Tensor, Tensor]:
-        """Return the last hidden states: of all tokens, and of each text's first."""
         x, given = self._embed(inputs, training)
-        return call_layer(
-            self.encoder, x, return_cls=True, num_layers=num_layers, **given
-        )
+        x, first = self.encoder(x, return_cls=True, num_layers=num_layers, **given)
+        pooled = self.pooler_reads(x, first, inputs["padding_mask"])
+        return {"sequence_output": x, "pooled_output": self.pooler(pooled)}
 
     def _embed(
         self, inputs: ModelInputs, training: bool | None
     ) -> tuple[Tensor, dict[str, Any]]:
         """Return embedded tokens, and what else the encoder takes."""
         given = {"training": training, "rows": packed_rows(inputs)}
-        x = call_layer(
-            *(self.embedding, inputs["token_ids"]),
-            segment_ids=inputs["segment_ids"],
-            **given,
+        x = self.embedding(
+            inputs["token_ids"], segment_ids=inputs["segment_ids"], **given
         )
         return x, given | {"padding_mask": inputs["padding_mask"]}
 
@@ -516,7 +531,7 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
 
     def pool(self, sequence: Tensor, padding_mask: Tensor) -> Tensor:
         """Return the `pooled_output` of a hidden state `(batch, length, dim)`."""
-        return call_layer(self.pooler, self._read_pooler_input(sequence, padding_mask))
+        return fast_call(self.pooler, self._read_pooler_input(sequence, padding_mask))
 
     def _read_pooler_input(
         self, x: Tensor, padding_mask: Tensor, rows: PackedRows | None = None
@@ -609,9 +624,10 @@ def run_encoder(
 ) -> Tensor:
     """Return `sequence_output`; what a compiler leaves out, PyTorch does not run."""
     is_own = type(backbone).call is AlbertBackbone.call
-    if is_own and is_bare(inputs) and has_plain_weights(backbone):
-        return backbone._encode(inputs, training, num_layers or backbone.num_layers)[0]
-    outputs = call_layer(backbone, inputs, training=training, num_layers=num_layers)
+    num_layers = num_layers or backbone.num_layers
+    if is_own and use_torch_inference(inputs, backbone_layers(backbone), training):
+        return encode(backbone, inputs, num_layers)[0]
+    outputs = fast_call(backbone, inputs, training=training, num_layers=num_layers)
     return outputs["sequence_output"]
 
 

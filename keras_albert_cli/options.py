@@ -32,7 +32,6 @@ RECIPES = (
 )
 _FORMATS = (
     *("keras-albert", "transformers", "sentence-transformers", "keras-hub", "google"),
-    *("model-garden", "tf-hub"),
 )
 
 
@@ -129,8 +128,6 @@ task TASK (task): listed below
 --seed (seed = 0):
 --lora RANK (count): with a preset: train low-rank updates of the encoder's matrices
   instead of these, and also biases, LayerNorms and the head
---difference (switch): with --lora or linear: save only the difference from --preset,
-  which is then needed to load the result; by default all weights
 --exits (switch): classification, regression: train a head after each layer, so that
   texts can leave early
 [data]
@@ -338,12 +335,6 @@ def _check_finetune(chosen: Mapping[str, Any]) -> None:
     if chosen["lora"] is not None and chosen["preset"] is None:
         raise ValueError("LoRA needs pretrained weights: pass --preset as well.")
     is_linear = chosen["method"] in ("linear", "contrastive")
-    keeps_encoder = chosen["method"] == "linear" or chosen["lora"] is not None
-    if chosen["difference"] and not keeps_encoder:
-        raise ValueError(
-            "Without --lora or --method linear, all weights differ: leave out "
-            "--difference."
-        )
     is_classifier = chosen["task"] in ("classification", "regression")
     if is_linear and (chosen["preset"] is None or not is_classifier):
         raise ValueError(

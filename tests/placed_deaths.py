@@ -1,56 +1,46 @@
-"""Dying between any two operations on files, without a process for each."""
+"""A process that is killed between any two operations on files."""
 
+import os
+import signal
 import sys
-from contextlib import contextmanager
+import warnings
 
 
-class Died(BaseException):
-    """What nothing catches; and nothing that cleans up reaches the disk any more."""
+def _die_after(operations):
+    """Kill this process by SIGKILL before another operation."""
+    left = operations
+
+    def count(event, _):
+        nonlocal left
+        if event.startswith(("open", "os.", "shutil.")):
+            left -= 1
+            if left < 0:
+                signal.raise_signal(signal.SIGKILL)
+
+    sys.addaudithook(count)
 
 
-class _Operations:
-    """How many were asked for, and how many are left until death; `None` for ever."""
-
-    count = 0
-    left: int | None = None
-
-    def hook(self, event, arguments):
-        if self.left is None or not event.startswith(("open", "os.", "shutil.")):
-            return
-        self.count += 1
-        if self.left == 0:
-            raise Died
-        self.left -= 1
-
-    @contextmanager
-    def limited(self, number):
-        self.left, self.count = number, 0
-        try:
-            yield
-        except Died:
-            pass
-        finally:
-            self.left = None
-
-
-_OPERATIONS = _Operations()
-sys.addaudithook(_OPERATIONS.hook)
-
-
-def died_everywhere(prepare, write):
-    """Write again and again, to die one operation later each time.
+def killed_everywhere(prepare, write):
+    """Write again and again, killed one operation later each time.
 
     Yields what `prepare` made, once for each death and at last for a write that came
     through.
     """
-    operations = 0
-    while True:
+    status, operations = None, 0
+    while status != 0:
         prepared = prepare(operations)
-        finished = False
-        with _OPERATIONS.limited(operations):
-            write(prepared)
-            finished = True
+        with warnings.catch_warnings():
+            # JAX has threads, which are not needed to write files.
+            warnings.simplefilter("ignore")
+            child = os.fork()
+        if child == 0:
+            try:
+                _die_after(operations)
+                write(prepared)
+            except BaseException:
+                os._exit(1)
+            os._exit(0)
+        status = os.waitpid(child, 0)[1]
+        assert status in (0, signal.SIGKILL), status
         yield prepared
-        if finished and _OPERATIONS.count <= operations:
-            return
         operations += 1

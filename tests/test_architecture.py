@@ -29,7 +29,6 @@ NEEDS_TENSORFLOW = {
         "exports/saved_model/[!_e]*.py",  # all but `export.py`
         "serve/model.py",
         "exports/write_litert.py",
-        "checkpoints/google/write_saved_model.py",
         "exports/replay_program.py",
         "devices/strategy_trainer.py",
         "text/tokenizer/graph_*.py",

@@ -8,6 +8,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import keras
+
 from extensions.docstrings import to_restructured_text
 
 # Each module with the title of its page and what it is for.
@@ -19,10 +21,7 @@ MODULES = {
         "Recipes",
         "The settings of the published fine-tuning runs.",
     ),
-    "keras_albert.text": (
-        "Text",
-        "The tokenizer, preprocessors, vocabularies and files.",
-    ),
+    "keras_albert.text": ("Text", "Vocabularies, text rules and files, without Keras."),
     "keras_albert.layers": ("Layers", "The layers of ALBERT, for models of your own."),
     "keras_albert.pretraining": (
         "Pretraining",
@@ -56,10 +55,10 @@ _INTERNAL = """
     load_task_weights preprocess_samples token_scores columns text_columns
     choice_columns word_columns segment_pairs question_contexts tokenize_columns
     encode_for padded_length call_in_graph mask_slots set_proto group_of
-    check_depth run_number run_numbers layer_weights group_blocks run_virtual_layer
+    check_depth run_number run_numbers layer_weights group_blocks check_length
     outputs_are_logits is_self_supervised metrics_need_weights encode read_input
     with_prompt standardize_mean pool pooled_by_layer target_dtype target_shape
-    trainable_variables non_trainable_variables trainable_weights
+    trainable_variables non_trainable_variables trainable_weights run_virtual_layer
     non_trainable_weights distribute_strategy set_fit_request set_score_request
 """
 # A page with fewer needs no table of them.
@@ -98,6 +97,8 @@ def members(cls: type) -> list[str]:
     """
     is_layer = cls.__module__.startswith("keras_albert.layers")
     internal = {*_INTERNAL.split(), *([] if is_layer else ["call"])}
+    if not issubclass(cls, keras.Model):
+        internal |= {"export_to_transformers", "save", "save_weights"}
     found: dict[str, None] = {}
     for base in inspect.getmro(cls):
         if not base.__module__.startswith("keras_albert"):

@@ -68,6 +68,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
 import keras_albert
+from keras_albert.checkpoints import export_checkpoint
 
 keras.utils.set_random_seed(0)
 transformers.utils.logging.disable_progress_bar()
@@ -430,11 +431,10 @@ for request, ours, theirs in zip(requests, answers, pipeline(requests)):
 
 """
 The embedder was not trained here, which makes it the strictest test of reading and
-writing: what `export_to_sentence_transformers()` writes has to be what was read, to the
-last bit.
+writing: what `export_checkpoint()` writes has to be what was read, to the last bit.
 """
 
-embedder.export_to_sentence_transformers(folder / "embedder")
+export_checkpoint(embedder, folder / "embedder", "sentence-transformers")
 before = load_file(checkpoint / "model.safetensors")
 after = load_file(folder / "embedder" / "model.safetensors")
 equal = [name for name in after if np.array_equal(before.get(name), after[name])]

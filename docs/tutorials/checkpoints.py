@@ -12,15 +12,15 @@ Accelerator: None
 
 ALBERT models are published in several formats: the original TensorFlow
 checkpoints of google-research, the files of the transformers library, presets of
-KerasHub. All hold the same matrices, with other names and sometimes transposed.
+KerasHub. All contain the same matrices, with other names and sometimes transposed.
 `keras_albert` reads and writes each of them:
 
 | format | read | write |
 |---|---|---|
 | presets of keras_albert | `from_preset()` | `save_to_preset()` |
 | transformers | `from_preset()` | `export_to_transformers()` |
-| KerasHub | `from_preset()` | `export_to_keras_hub()` |
-| google-research/albert | `from_preset()` | `export_to_google()` |
+| KerasHub | `from_preset()` | `export_checkpoint(..., "keras-hub")` |
+| google-research/albert | `from_preset()` | `export_checkpoint(..., "google")` |
 
 A conversion without an error message may still be wrong: a model with one random matrix
 also returns answers, but worse ones. A missing tensor, an unexpected one or one of
@@ -51,7 +51,7 @@ import transformers
 from safetensors.numpy import load_file, save_file
 
 import keras_albert
-from keras_albert.checkpoints import convert_checkpoint
+from keras_albert.checkpoints import convert_checkpoint, export_checkpoint
 
 keras.utils.set_random_seed(0)
 transformers.utils.logging.disable_progress_bar()
@@ -210,13 +210,13 @@ print("shape of a text's vector:", embedder.embed("where is my parcel?").shape)
 
 With `keras_albert` imported, KerasHub's own `from_preset()` loads a preset of
 `keras_albert`: its files have KerasHub's format, and name the classes of this
-package. For programs without `keras_albert`, `export_to_keras_hub()` writes a
+package. For programs without `keras_albert`, `export_checkpoint()` writes a
 preset of KerasHub's classes.
 """
 
 task = keras_hub.models.TextClassifier.from_preset(str(folder / "own"))
 print(type(task).__module__.split(".")[0], type(task).__name__)
-classifier.export_to_keras_hub(folder / "keras_hub")
+export_checkpoint(classifier, folder / "keras_hub", "keras-hub")
 task = keras_hub.models.AlbertTextClassifier.from_preset(
     str(folder / "keras_hub"), preprocessor=None
 )
@@ -234,7 +234,7 @@ they are assigned after loading. As an argument of `from_preset()`, `labels` wou
 mean new classes, and a new head.
 """
 
-classifier.export_to_google(folder / "google")
+export_checkpoint(classifier, folder / "google", "google")
 print(sorted(path.name for path in (folder / "google").iterdir()))
 again = keras_albert.AlbertClassifier.from_preset(folder / "google")
 again.labels = classifier.class_names

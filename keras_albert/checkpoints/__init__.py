@@ -1,13 +1,11 @@
 """Reading and writing checkpoints of other libraries."""
 
-from keras_albert.checkpoints.convert import Conversion, convert_checkpoint
-from keras_albert.checkpoints.google.format import (
-    FIRST_ALBERT_ZH,
-    GOOGLE,
-    GOOGLE_BERT,
-    MODEL_GARDEN,
-    TF_HUB,
+from keras_albert.checkpoints.convert import (
+    Conversion,
+    convert_checkpoint,
+    export_checkpoint,
 )
+from keras_albert.checkpoints.google.format import FIRST_ALBERT_ZH, GOOGLE, GOOGLE_BERT
 from keras_albert.checkpoints.keras_hub import KERAS_HUB, KERAS_HUB_BERT
 from keras_albert.checkpoints.sentence_transformers import SENTENCE_TRANSFORMERS
 from keras_albert.checkpoints.transformers import BERT_FAMILY, TRANSFORMERS
@@ -22,8 +20,13 @@ FORMATS = (
     GOOGLE,
     GOOGLE_BERT,
     FIRST_ALBERT_ZH,
-    MODEL_GARDEN,
-    TF_HUB,
 )
 
-__all__ = ["GOOGLE", "KERAS_HUB", "TRANSFORMERS", "Conversion", "convert_checkpoint"]
+__all__ = [
+    "GOOGLE",
+    "KERAS_HUB",
+    "TRANSFORMERS",
+    "Conversion",
+    "convert_checkpoint",
+    "export_checkpoint",
+]

@@ -12,7 +12,7 @@ import keras
 
 from keras_albert.backbone import AlbertBackbone
 from keras_albert.layers.base_layer import get_activation
-from keras_albert.presets.checkpoint import check_sizes
+from keras_albert.presets.sizes import check_sizes
 
 # The argument, the key in the config, and the default if the key is missing.
 _COUNTS = (
@@ -114,7 +114,7 @@ def backbone_config(
     # Compared as functions, since an activation may be given as one.
     names = {
         get_activation(ours): theirs
-        # Of several names for one function, the first is used.
+        # The first of several names for one function is used.
         for theirs, ours in reversed(list(activations.items()))
     }
     if own not in names:

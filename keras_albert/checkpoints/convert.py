@@ -24,6 +24,7 @@ from keras_albert.presets.checkpoint import (
     open_checkpoint,
 )
 from keras_albert.presets.handles import local_directory
+from keras_albert.presets.preset_files import write_checkpoint
 from keras_albert.tasks.cloning import merge_adapters
 from keras_albert.tasks.presets import check_vocabulary_size
 from keras_albert.utils.arguments import MissingArgumentError
@@ -78,7 +79,7 @@ def convert_checkpoint(
         source: As in `from_preset`.
         target: string or path. A directory that does not exist.
         to: string. "keras-albert", "transformers", "sentence-transformers",
-            "keras-hub", "google", "model-garden" or "tf-hub".
+            "keras-hub" or "google".
         task: string or `None`. The class to load it as, for instance
             "AlbertClassifier", or "AlbertBackbone". Defaults to `None`: the class of
             the checkpoint's head.
@@ -129,6 +130,46 @@ def convert_checkpoint(
         for path, variable in variables.items()
     )
     return Conversion(cls.__name__, weights, differences)
+
+
+def export_checkpoint(
+    model: keras.Model,
+    directory: str | os.PathLike[str],
+    format: str,  # noqa: A002  (as in `export`)
+    tokenizer: AlbertTokenizer | None = None,
+) -> Path:
+    """Write a checkpoint that another library loads without this package.
+
+    Args:
+        model: A backbone or a task.
+        directory: string or path. The directory to write.
+        format: string. `"transformers"`, as `export_to_transformers` writes it;
+            `"sentence-transformers"`, a folder for `SentenceTransformer(directory)`,
+            of a text embedder; `"keras-hub"`, a preset of KerasHub; or `"google"`, a
+            checkpoint of google-research's ALBERT or BERT, which needs TensorFlow, on
+            any backend.
+        tokenizer: An `AlbertTokenizer`. Defaults to `None`: the model's, which a
+            backbone does not have.
+
+    Returns:
+        The directory.
+
+    Raises:
+        ValueError: If the library has no model with this head or these settings, or
+            weights are quantized or not finite.
+        ImportError: If a format needs TensorFlow, which is not installed.
+        NotADirectoryError: If `directory` is a file.
+        FileExistsError: If it contains files of another checkpoint.
+
+    Example:
+        >>> from keras_albert import AlbertTextEmbedder
+        >>> from keras_albert.checkpoints import export_checkpoint
+        >>> embedder = AlbertTextEmbedder.from_preset("albert_small_en_uncased")
+        >>> path = export_checkpoint(embedder, "mine", "sentence-transformers")
+        >>> (path / "modules.json").exists()
+        True
+    """
+    return write_checkpoint(model, directory, format, tokenizer)
 
 
 def _load(cls: Any, checkpoint: Any, with_vocabulary: bool) -> tuple[Any, Any]:

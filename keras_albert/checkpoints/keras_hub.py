@@ -31,24 +31,22 @@ from keras_albert.checkpoints.weight_map import (
     variables_by_path,
 )
 from keras_albert.layers.base_layer import gelu_approximate, get_activation
-from keras_albert.presets.checkpoint import (
+from keras_albert.presets.checkpoint import CheckpointFormat, Files
+from keras_albert.presets.preset_files import (
     CONFIG_FILE,
     INDEX_FILE,
     PREPROCESSOR_FILE,
     TASK_FILE,
     TASK_WEIGHTS_FILE,
     WEIGHTS_FILE,
-    CheckpointFormat,
-    Files,
-    check_size,
-    check_sizes,
 )
+from keras_albert.presets.sizes import check_sizes
 from keras_albert.presets.stored_weights import (
     check_stored_weights,
     head_weights,
-    stored_arrays,
     weights_path,
 )
+from keras_albert.presets.weight_files import Shape, inspect_weights
 from keras_albert.tasks.cloning import merge_adapters
 from keras_albert.text.tokenizer.word_piece import is_word_piece, parse_word_piece
 from keras_albert.utils.reading import reading
@@ -178,10 +176,10 @@ class KerasHubCheckpoint(WeightMapCheckpoint):
             "use_embedding_projection": self.format.always_projects,
         }
 
-    def stored_shapes(self) -> list[tuple[int, ...]]:
-        names = (WEIGHTS_FILE, INDEX_FILE, TASK_WEIGHTS_FILE)
-        paths = [self.directory / name for name in names if self.files.has(name)]
-        return [array.shape for path in paths for array in stored_arrays(path)]
+    def stored_shapes(self) -> list[Shape]:
+        names = filter(self.files.has, (WEIGHTS_FILE, INDEX_FILE, TASK_WEIGHTS_FILE))
+        found = [self.files.read(inspect_weights, name).values() for name in names]
+        return [shape for each in found for shape in each]
 
     def task_name(self) -> str | None:
         found = _class_name(self.files, TASK_FILE)
@@ -197,11 +195,7 @@ class KerasHubCheckpoint(WeightMapCheckpoint):
                 "head_layer_norm_epsilon": _HEAD_LAYER_NORM_EPSILON,
                 "head_activation": self.format.head_activation,
             }
-        arguments = self._classifier_arguments()
-        shapes = self.stored_shapes()
-        width = self._backbone_config["hidden_dim"]
-        check_size(arguments["num_classes"] * width, shapes, f"The task of {self}")
-        return arguments
+        return self._classifier_arguments()
 
     def preprocessor_arguments(self, preprocessor: Any) -> dict[str, Any]:
         """Return the arguments of a preprocessor class that the checkpoint defines.

@@ -7,8 +7,9 @@ from typing import Any
 from keras_albert.checkpoints import transformers
 from keras_albert.checkpoints.config import wrong_value
 from keras_albert.presets import checkpoint
+from keras_albert.presets.preset_files import CONFIG_FILE
+from keras_albert.presets.weight_files import Shape
 from keras_albert.text.tokenizer.word_piece import is_word_piece, parse_word_piece
-from keras_albert.types import FloatArray
 from keras_albert.utils.arguments import is_whole_number
 from keras_albert.utils.reading import read_json, reading, write_json
 
@@ -84,11 +85,8 @@ class SentenceTransformersCheckpoint(checkpoint.Checkpoint):
     def backbone_arguments(self) -> dict[str, Any]:
         return self._inside.backbone_arguments()
 
-    def stored_shapes(self) -> list[tuple[int, ...]]:
+    def stored_shapes(self) -> list[Shape]:
         return self._inside.stored_shapes()
-
-    def backbone_values(self, backbone: Any) -> dict[str, FloatArray]:
-        return self._inside.backbone_values(backbone)
 
     def task_name(self) -> str | None:
         return "AlbertTextEmbedder"
@@ -210,7 +208,7 @@ def write_modules(model: Any, directory: Path) -> None:
     (directory / _POOLING_FOLDER).mkdir()
     for name, content in (
         (_MODULES_FILE, modules),
-        (f"{_POOLING_FOLDER}/{checkpoint.CONFIG_FILE}", pooling),
+        (f"{_POOLING_FOLDER}/{CONFIG_FILE}", pooling),
         (_LENGTH_FILE, {"max_seq_length": length, "do_lower_case": False}),
         (_SETTINGS_FILE, settings),
     ):
@@ -219,7 +217,7 @@ def write_modules(model: Any, directory: Path) -> None:
 
 def _pooling_mode(folder: Path) -> str:
     """Return how the vectors of a text's tokens become one."""
-    path = folder / checkpoint.CONFIG_FILE
+    path = folder / CONFIG_FILE
     config = read_json(path)
     found: Any = config.get("pooling_mode")
     if found is None:

@@ -5,10 +5,13 @@ import binascii
 import functools
 import math
 import re
+import sys
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from keras_albert.checkpoints.config import wrong_value
 from keras_albert.text.tokenizer import sentencepiece_file as sentencepiece_messages
@@ -38,11 +41,11 @@ Step = dict[str, Any]
 
 _FORMS = ("NFC", "NFD", "NFKC", "NFKD")
 _SPACE_RUNS = " {2,}"
-# What is read of a file: one step may take 0.05 s, and longer texts all memory.
+# Bounds of a file: one step may take 0.05 s, and longer texts all memory.
 MAX_STEPS = 256
 MAX_CONTENT = 64
 MAX_GROWTH = 4
-_CODE = re.compile(r"\\x\{([0-9A-F]+)\}")
+_RANGE = re.compile(r"\\x\{([0-9A-F]+)\}(?:-\\x\{([0-9A-F]+)\})?")
 _CHARACTER_CLASS = re.compile(r"\[(?:\\x\{[0-9A-F]+\}-?)+\]")
 
 
@@ -162,9 +165,23 @@ def _function(step: Step) -> Callable[[str], str]:
         if string := pattern.get("String"):
             return lambda text: text.replace(string, content)
         if _CHARACTER_CLASS.fullmatch(pattern.get("Regex", "")):
-            regex = _CODE.sub(lambda code: f"\\U{code[1]:0>8}", pattern["Regex"])
-            return lambda text: re.sub(regex, lambda _: content, text)
+            table = dict.fromkeys(_codes_of_class(pattern["Regex"]), content)
+            return lambda text: text.translate(table)
     raise ValueError(f"SentencePiece has no rule for its step {step}")
+
+
+def _codes_of_class(regex: str) -> list[int]:
+    """Return the characters of a class, however many ranges it has."""
+    # Python's `re` would compare each character with each range.
+    starts = np.zeros(sys.maxunicode + 2, "int32")
+    for found in _RANGE.findall(regex):
+        first, last = (int(code or found[0], 16) for code in found)
+        if first > last:
+            raise ValueError(f"a range of its pattern is {first:X} to {last:X}")
+        starts[first] += 1
+        starts[last + 1] -= 1
+    codes: list[int] = np.flatnonzero(np.cumsum(starts) > 0).tolist()
+    return codes
 
 
 def _decode_charsmap(step: Step) -> bytes:
@@ -203,7 +220,7 @@ _TRAINER = sentencepiece_messages.TrainerSpec
 
 # SentencePiece's penalty of a character without a piece, below the lowest score.
 _UNKNOWN_PENALTY = 10.0
-# Marks where a text, or what follows a mask, begins; if a text has it, the second.
+# The start of a text, or of what follows a mask; the second replaces it in texts.
 _START, _NOT_START = "\ufdd0", "\ufdd1"
 
 
@@ -375,8 +392,8 @@ def _unigram(model: Any) -> dict[str, Any]:
         *normalizer_steps(model.normalizer_spec.precompiled_charsmap),
     ]
     space = _metaspace(_SPACE, "always")
-    # `WhitespaceSplit` and `Metaspace` alone, as transformers writes, would begin a
-    # word after each mask: "[MASK]." is not "[MASK] .". So a mark begins each part of a
+    # `WhitespaceSplit` and `Metaspace` alone, as transformers writes, would start a
+    # word after each mask: "[MASK]." is not "[MASK] .". So a mark starts each part of a
     # text; the first is removed before words are made, and the others with the word
     # start that precedes them. After normalization, a space is the only blank.
     words = [

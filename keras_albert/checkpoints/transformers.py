@@ -36,13 +36,12 @@ from keras_albert.checkpoints.weight_map import (
     backbone_of,
     check_head_epsilon,
 )
-from keras_albert.presets.checkpoint import CONFIG_FILE, CheckpointFormat, Files
+from keras_albert.presets.checkpoint import CheckpointFormat, Files
+from keras_albert.presets.preset_files import CONFIG_FILE
+from keras_albert.presets.weight_files import Shape, StoredTensor
 from keras_albert.tasks.cloning import merge_adapters
 from keras_albert.text.tokenizer import word_piece
-from keras_albert.text.tokenizer.read_word_piece import (
-    holds_word_piece,
-    read_word_piece,
-)
+from keras_albert.text.tokenizer.read_word_piece import has_word_piece, read_word_piece
 from keras_albert.text.tokenizer.vocabularies import open_vocabulary
 from keras_albert.utils.reading import write_json
 
@@ -52,7 +51,7 @@ _TOKENIZER_FILE = "tokenizer.json"
 # The name shared by heads of several classes, which the config tells apart.
 _AMBIGUOUS_PREFIX = "classifier."
 
-# The beginnings of names in a file of the base class, which has no prefix.
+# The first parts of names in a file of the base class, which has no prefix.
 _BARE = ("embeddings.", "embeddings_project.", "encoder.", "transformer.", "pooler.")
 
 # DistilBERT's cannot be chosen.
@@ -60,9 +59,9 @@ _LAYER_NORM_EPSILON = 1e-12
 
 # Why a model is no setting of this package's encoder.
 _UNLIKE = {
-    "roberta": "its positions begin at 2, and its vocabulary is a byte-level BPE",
-    "camembert": "its positions begin at 2, and its tokenizer has rules of its own",
-    "xlm-roberta": "its positions begin at 2, and its tokenizer has rules of its own",
+    "roberta": "its positions start at 2, and its vocabulary is a byte-level BPE",
+    "camembert": "its positions start at 2, and its tokenizer has other rules",
+    "xlm-roberta": "its positions start at 2, and its tokenizer has other rules",
     "deberta": "its attention reads relative positions",
     "deberta-v2": "its attention reads relative positions",
     "mpnet": "its attention has a bias of relative positions",
@@ -101,7 +100,7 @@ class TransformersCheckpoint(WeightMapCheckpoint):
             arguments["use_embedding_projection"] = None
         return arguments | {"pooler_activation": self.format.pooler_activation}
 
-    def stored_shapes(self) -> list[tuple[int, ...]]:
+    def stored_shapes(self) -> list[Shape]:
         return [tensor.shape for tensor in self._tensors.values()]
 
     def task_name(self) -> str | None:
@@ -143,16 +142,6 @@ class TransformersCheckpoint(WeightMapCheckpoint):
         head = next((head for head in self.weight_map.heads if head.task in ours), None)
         if head and set(LABELLED) & set(ours) and self.has_head(head):
             count, labels = read_labels(config, source)
-            # Before a head is built.
-            for each in head.mappings:
-                stored = self._tensors.get(each.name)
-                if stored is not None and stored.shape[:1] != (count,):
-                    raise ValueError(
-                        f"{source} has {count:,} classes, but {each.name} has the "
-                        f"shape {stored.shape} instead of "
-                        f"{(count, *stored.shape[1:])}. Use a checkpoint whose files "
-                        "belong together."
-                    )
             arguments |= {"num_classes": count, "labels": labels}
             if "AlbertClassifier" in ours and config.get("problem_type") == SETS:
                 arguments["activation"] = "sigmoid"
@@ -167,8 +156,7 @@ class TransformersCheckpoint(WeightMapCheckpoint):
     def read_tensors(self, wanted: Callable[[str], bool]) -> dict[str, Array]:
         found = self._tensors
         if not found:
-            # There are no files; this raises an error that names the expected ones.
-            found = weight_files.safetensors_of(self.directory)
+            raise weight_files.missing_weights(self.directory)
         tensors = {name: found[name].read() for name in found if wanted(name)}
         if segments := self.weight_map.segments:
             sizes = self.backbone_arguments()
@@ -177,12 +165,12 @@ class TransformersCheckpoint(WeightMapCheckpoint):
         return _untied(tensors, self.weight_map.tied, self.directory)
 
     @cached_property
-    def _tensors(self) -> dict[str, weight_files.StoredTensor]:
-        tensors: dict[str, weight_files.StoredTensor] = {}
-        begins = (self.weight_map.prefix, *self.weight_map.head_prefixes)
+    def _tensors(self) -> dict[str, StoredTensor]:
+        tensors: dict[str, StoredTensor] = {}
+        full_names = (self.weight_map.prefix, *self.weight_map.head_prefixes)
         for name, tensor in self.files.read(weight_files.stored_weights).items():
             # In a model with a head.
-            is_bare = name.startswith(_BARE) and not name.startswith(begins)
+            is_bare = name.startswith(_BARE) and not name.startswith(full_names)
             full = self.weight_map.prefix + name if is_bare else name
             if full in tensors:
                 bare = full.removeprefix(self.weight_map.prefix)
@@ -202,7 +190,7 @@ class TransformersCheckpoint(WeightMapCheckpoint):
         if path is not None and path.name == _VOCABULARY_FILE:
             vocabulary = super().read_vocabulary()
             vocabulary = tokenizer_json.add_stated_rules(vocabulary, self.directory)
-        elif holds_word_piece(self.directory):
+        elif has_word_piece(self.directory):
             vocabulary = read_word_piece(self.directory)
         elif path is not None:
             vocabulary = tokenizer_json.vocabulary_from_tokenizer_json(path)

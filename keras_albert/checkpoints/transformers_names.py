@@ -15,13 +15,13 @@ from keras_albert.checkpoints.weight_map import (
 
 @dataclass(frozen=True, kw_only=True)
 class Architecture(WeightMap):
-    """The names of an architecture, and what its config has of its own."""
+    """The names of an architecture, and what is special in its config."""
 
     model_type: str
     base_class: str
     # The prefix of the backbone's names in all classes but the base class.
     prefix: str
-    # The settings' own keys and defaults, where they are not ALBERT's; keys it lacks.
+    # The keys and defaults of settings, where they are not ALBERT's; unused keys.
     keys: Mapping[str, str] = field(default_factory=dict)
     defaults: Mapping[str, object] = field(default_factory=dict)
     unused_keys: tuple[str, ...] = ("inner_group_num",)

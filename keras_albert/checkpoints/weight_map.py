@@ -5,20 +5,15 @@ import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, ClassVar, TypeAlias
 
 import keras
 import numpy as np
 import numpy.typing as npt
 
-from keras_albert.layers.base_layer import get_activation
-from keras_albert.layers.transformer_block import DENSE_LAYERS
+from keras_albert.layers.base_layer import DENSE_LAYERS, get_activation
 from keras_albert.presets.checkpoint import Checkpoint, CheckpointFormat
-from keras_albert.text.tokenizer.read_word_piece import (
-    holds_word_piece,
-    read_word_piece,
-)
+from keras_albert.text.tokenizer.read_word_piece import has_word_piece, read_word_piece
 from keras_albert.text.tokenizer.vocabularies import read_any_vocabulary
 
 Array: TypeAlias = npt.NDArray[Any]
@@ -80,7 +75,7 @@ class Naming:
     gamma: str
     beta: str
     table: str
-    # Of the kernels of dense layers.
+    # The transform of the kernels of dense layers.
     transform: Transform = IDENTITY
 
     def dense(self, ours: str, theirs: str) -> Mappings:
@@ -100,7 +95,7 @@ class Naming:
     def embeddings(self, tables: Sequence[str], norm: str) -> Mappings:
         """Map the embeddings of tokens, positions and segments, and their norm."""
         found = [
-            # KerasHub names the variable of position embeddings `embeddings`, too.
+            # KerasHub names the variable of position embeddings `embeddings` as well.
             WeightMapping(f"embedding/{ours}/embeddings", theirs + self.table)
             for ours, theirs in zip(_TABLES, tables, strict=True)
         ]
@@ -151,7 +146,7 @@ class Head:
 
     @property
     def mappings(self) -> Mappings:
-        """Those of all parts."""
+        """The mappings of all parts."""
         return tuple(each for part in self.parts for each in part)
 
 
@@ -160,12 +155,12 @@ class WeightMap:
     """The names of an architecture's weights in one format."""
 
     embeddings: Mappings
-    # Of the group, the block in it, and the number of heads.
+    # A function of the group, the block in it, and the number of heads.
     block: Block
     pooler: Mappings
     projection: Mappings = ()
     heads: tuple[Head, ...]
-    # Names that begin so belong to a head, and are ignored without it.
+    # Names with these prefixes belong to a head, and are ignored without it.
     head_prefixes: tuple[str, ...]
     # The activation of a masked LM's head; `None` is the encoder's.
     head_activation: str | None = None
@@ -285,8 +280,8 @@ def _unusable(array: Array, dtype: Any) -> str | None:
     if "float" not in str(array.dtype):
         return f"not floating point ({array.dtype})"
     with np.errstate(over="ignore"):
-        held = array.astype("float16") if str(dtype) == "float16" else array
-    if not np.isfinite(held.astype("float32", copy=False)).all():
+        array = array.astype("float16") if str(dtype) == "float16" else array
+    if not np.isfinite(array.astype("float32", copy=False)).all():
         return "not finite (NaN or infinity)"
     return None
 
@@ -384,7 +379,7 @@ class WeightMapCheckpoint(Checkpoint):
 
     def read_vocabulary(self) -> bytes:
         path = self.find_vocabulary()
-        if path is None and holds_word_piece(self.directory):
+        if path is None and has_word_piece(self.directory):
             return read_word_piece(self.directory)
         if path is None:
             first, *others = (f"`{name}`" for name in self.vocabulary_files)
@@ -399,22 +394,6 @@ class WeightMapCheckpoint(Checkpoint):
         """Return the file to read the vocabulary from, or `None`."""
         paths = (self.directory / name for name in self.vocabulary_files)
         return next((path for path in paths if path.is_file()), None)
-
-    def backbone_values(self, backbone: Any) -> dict[str, Array]:
-        sizes: dict[str, Any] = {"num_groups": 1, "num_inner_repetitions": 1}
-        sizes |= self.backbone_arguments()
-        projects = sizes["use_embedding_projection"]
-        if projects is None:
-            projects = sizes["embedding_dim"] != sizes["hidden_dim"]
-        embedding = SimpleNamespace(projection=projects or None)
-        stored = SimpleNamespace(**sizes, embedding=embedding)
-        mappings = [*self.format.backbone_mappings(stored), *self.weight_map.pooler]
-        tensors = self.read_tensors({each.name for each in mappings}.__contains__)
-        return {
-            each.variable: each.transform.to_ours(tensors[each.name])
-            for each in mappings
-            if each.name in tensors
-        }
 
     def load_weights(
         self, model: Any, keep_head: bool = False, keep_backbone: bool = False
@@ -457,7 +436,7 @@ class WeightMapFormat(CheckpointFormat):
 
     weight_map: WeightMap
 
-    # Whether embeddings that are as wide as the encoder are projected, too.
+    # Whether embeddings that are as wide as the encoder are projected as well.
     always_projects: bool = True
 
     # The activation of the pooler.

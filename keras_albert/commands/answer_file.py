@@ -8,8 +8,9 @@ from typing import Any, BinaryIO, Self
 
 import numpy as np
 
-from keras_albert.utils.atomic_files import atomic_file, folders_above, locked
+from keras_albert.utils.atomic_files import atomic_file
 from keras_albert.utils.remote import local_path
+from keras_albert.utils.temporary import folders_above, locked
 
 Answer = dict[str, Any]
 

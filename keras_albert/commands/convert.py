@@ -10,7 +10,6 @@ from rich.table import Table
 from keras_albert.checkpoints.convert import class_of, convert_checkpoint, load_task
 from keras_albert.commands.report import given_options, plain_console
 from keras_albert.exports.verification import verify
-from keras_albert.presets.base_preset import base_of, is_public
 from keras_albert.presets.checkpoint import Checkpoint, open_checkpoint
 from keras_albert.presets.handles import CARD_FILE, local_directory, push_files
 from keras_albert.tasks.table import TASKS, check_export_options, format_of_path
@@ -93,16 +92,9 @@ def run_push(arguments: argparse.Namespace) -> None:
     directory = local_directory(arguments.directory) or arguments.directory
     checkpoint = open_checkpoint(directory)
     checkpoint.check()
-    base = base_of(checkpoint.files)
-    if base is not None and arguments.to is None and not is_public(base):
-        raise ValueError(
-            f"{directory} contains only the difference from {base}, a directory on "
-            "this machine. Push that one first and save with its handle as `base`, or "
-            "load the model and save it without `base`."
-        )
     model = arguments.handle.removeprefix("hf://")
     has_card = (directory / CARD_FILE).is_file()
-    card = _read_card(checkpoint, model, base, arguments)
+    card = _read_card(checkpoint, model, arguments)
     key = arguments.to or checkpoint.format.key
     library = next((each for each in _LIBRARIES if key.startswith(each)), None)
     handle = arguments.handle
@@ -122,13 +114,11 @@ def run_push(arguments: argparse.Namespace) -> None:
         push_files(files, model, card, keep_card=not has_card, **place)
         size = sum(path.stat().st_size for path in files.values())
     print(f"{handle}: {len(files) + 1} files, {size / 1e6:,.1f} MB")
-    if base is not None and arguments.to is None:
-        print(f"its base, which from_preset loads as well: {base}")
     print(f'{class_of(checkpoint).__name__}.from_preset("{handle}")')
 
 
 def _read_card(
-    checkpoint: Checkpoint, model: str, base: str | None, arguments: argparse.Namespace
+    checkpoint: Checkpoint, model: str, arguments: argparse.Namespace
 ) -> str:
     """Return the card of a directory, or a new one."""
     declared = model_card.CardMetadata.of(vars(arguments))
@@ -150,12 +140,10 @@ def _read_card(
     row = TASKS.get(cls.__name__)
     tag = row.pipeline_tag if row else "feature-extraction"
     name = model.rpartition("/")[2]
-    base = None if arguments.to else base
-    about = model_card.needs_base(base) if base else ""
     code = model_card.usage(cls.__name__, row.use if row else "")
-    facts: Any = {"tags": [], "scores": {}, "evaluated_on": "", "preset": base}
+    facts: Any = {"tags": [], "scores": {}, "evaluated_on": "", "preset": None}
     return model_card.write_card(
-        *(name, about, code, declared), name=name, pipeline_tag=tag, **facts
+        *(name, "", code, declared), name=name, pipeline_tag=tag, **facts
     )
 
 

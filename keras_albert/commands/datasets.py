@@ -22,7 +22,7 @@ from keras_albert.commands.files import (
     kind_of,
     read_table,
 )
-from keras_albert.preprocessors.multiple_choice import check_answers, encode_answers
+from keras_albert.text.choices import check_answers, encode_answers
 from keras_albert.text.dataset_files import read_conll, read_squad
 
 _NUMBER = re.compile(r"\s*[0-9]{1,9}\s*")

@@ -3,7 +3,7 @@
 import argparse
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +26,8 @@ from keras_albert.commands.report import (
 from keras_albert.data.batches import make_batches
 from keras_albert.data.tables import RawData
 from keras_albert.devices.batch_sharding import as_dataset, take_rows
-from keras_albert.layers.transformer_block import DENSE_LAYERS
+from keras_albert.layers.base_layer import DENSE_LAYERS
 from keras_albert.preprocessors import AlbertTokenizer
-from keras_albert.presets.base_preset import open_whole
 from keras_albert.presets.checkpoint import Checkpoint, open_checkpoint
 from keras_albert.presets.handles import local_directory
 from keras_albert.tasks import AlbertClassifier
@@ -128,9 +127,6 @@ class _Finetuning:
             devices.check_same(same, _SAME_FILES)
         if not folder.last.is_file():
             folder.check_unfinished()
-        if arguments.difference:
-            # Before hours of training, after which it could not be saved.
-            open_whole(arguments.preset)
         train, dev = known.read_both(arguments)
         check_files(train, dev)
         for data in (train, dev):
@@ -317,7 +313,7 @@ class _Finetuning:
                 "another --output.",
             )
             recorder.devices.prepare(task, read(0))
-            recorder.begin(checkpoint, task)
+            recorder.start(checkpoint, task)
             if checkpoint is not None:
                 self.console.print(
                     f"going on after {len(recorder.rows)} epochs, at step "
@@ -337,11 +333,9 @@ class _Finetuning:
         if errors:
             contents["errors"] = errors
         plots = draw(folder.path, report, rows)
-        base = arguments.preset if arguments.difference else None
-        save = partial(task.save_to_preset, base=base)
         row = self.known.row
         card = model_card(arguments.task, row, report, settings, task, plots)
-        folder.finish(contents, rows, save, card, plots)
+        folder.finish(contents, rows, task.save_to_preset, card, plots)
         folder.tidy_up()
         return plots
 

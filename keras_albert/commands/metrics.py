@@ -16,7 +16,7 @@ from keras_albert.tasks.task import AlbertTask
 from keras_albert.tasks.text_embedding.evaluation import correlations
 from keras_albert.tasks.text_embedding.objectives import cosine_scores
 from keras_albert.tasks.token_classification.model import score_entities
-from keras_albert.text.tag_schemes import Span, tags_to_spans
+from keras_albert.text.tags import Span, tags_to_spans
 
 Scores = dict[str, float]
 

@@ -39,8 +39,7 @@ from keras_albert.exports.saved_model.export import served_version
 from keras_albert.tasks.classification.early_exit import check_rule
 from keras_albert.tasks.table import TASKS
 from keras_albert.tasks.task import AlbertTask
-from keras_albert.text.batching import plan_batches
-from keras_albert.text.packing import pack_all
+from keras_albert.text.packing import pack_all, plan_batches
 from keras_albert.training.devices import devices_of_processes
 from keras_albert.training.recorder import StopSignals
 from keras_albert.training.run_folder import content_of

@@ -21,7 +21,6 @@ from keras_albert.training.model_card import (
     code,
     describe_size,
     list_of,
-    needs_base,
     plain_text,
     table_of,
     usage,
@@ -164,8 +163,6 @@ def model_card(
             " Each layer has a head, so texts can leave early; `keras-albert exits` "
             "compares the rules."
         )
-    if settings["difference"]:
-        about += f"\n\n{needs_base(str(settings['preset']))}"
     scores = [
         (key.replace("_", " "), f"{value:.4f}") for key, value in report.scores.items()
     ]

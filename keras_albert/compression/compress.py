@@ -9,7 +9,7 @@ import numpy.typing as npt
 from keras import ops
 
 from keras_albert.backbone import AlbertBackbone
-from keras_albert.layers.factorized_embedding import FactorizedEmbedding
+from keras_albert.layers.embedding import FactorizedEmbedding
 from keras_albert.preprocessors.albert_tokenizer import AlbertTokenizer
 from keras_albert.tasks import cloning
 from keras_albert.text.tokenizer.vocabularies import Vocabulary
@@ -56,13 +56,13 @@ class TokenMeans:
     # without text the mean of all.
 
     def __init__(self, new: Vocabulary, old: Vocabulary) -> None:
-        begins, texts = old.begins_word, [text.strip(" ") for text in old.texts]
+        begins, texts = old.starts_word, [text.strip(" ") for text in old.texts]
         known = {(texts[i], bool(begins[i])): int(i) for i in old.text_ids}
         wanted = [text.strip(" ") for text in new.texts]
         self._all = old.text_ids
         self._pieces: list[list[int]] = []
         for text, is_first, split in zip(
-            wanted, new.begins_word.tolist(), old.encode(wanted), strict=True
+            wanted, new.starts_word.tolist(), old.encode(wanted), strict=True
         ):
             pieces = split.tolist()
             if (same := known.get((text, is_first))) is not None:

@@ -510,7 +510,7 @@ def _train(
             remedy="Begin anew with a lower `learning_rate`, in another `output`.",
         )
         devices.prepare(model, data.read(0))
-        recorder.begin(checkpoint, model)
+        recorder.start(checkpoint, model)
         how = {"validation_data": data.held_out, "verbose": verbose}
         resumable_fit(model, recorder, data.read, **how)
     return recorder.rows

@@ -65,7 +65,7 @@ class TextSpans:
     @cached_property
     def masking(self) -> WholeWordMasking:
         """What masks words."""
-        return WholeWordMasking(self.tokenizers[0], _RATES)
+        return WholeWordMasking(self.tokenizers[0].vocabulary, _RATES)
 
     @property
     def lengths(self) -> list[int]:

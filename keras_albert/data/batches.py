@@ -14,15 +14,21 @@ import numpy.typing as npt
 
 from keras_albert.data import datasets
 from keras_albert.data.tables import Columns, RawData, are_ids, read_element
-from keras_albert.layers.attention import ROW_TOKENS, TOKEN_PLACES
-from keras_albert.text import batching
+from keras_albert.layers.base_layer import ROW_TOKENS, TOKEN_PLACES
 from keras_albert.text.packing import (
     Examples,
     check_counts,
     lengths_by_text,
     pack_all,
+    plan_batches,
     read_weights,
     weights_by_target,
+)
+from keras_albert.text.sequence_packing import (
+    SAMPLE,
+    PackedShape,
+    packed_inputs,
+    plan_packed_batches,
 )
 from keras_albert.types import Batch, Int64Array, Mode, Task
 from keras_albert.utils.arguments import check_positive
@@ -180,7 +186,7 @@ def _read_dataset(
     mode: Mode,
     shuffle: bool,
     argument: str,
-    shape: batching.PackedShape | None,
+    shape: PackedShape | None,
 ) -> Any:
     """Return a data set of preprocessed batches, in `tf.data`'s graph if possible."""
     dataset, columns = data.x, data.columns
@@ -281,7 +287,7 @@ class LengthBatches(keras.utils.PyDataset):
 
     def _make_plan(self) -> list[Int64Array]:
         generator = self._generator(self.epoch)
-        return batching.plan_batches(self.examples.lengths, self.batch_size, generator)
+        return plan_batches(self.examples.lengths, self.batch_size, generator)
 
     def _generator(self, epoch: int) -> np.random.Generator | None:
         return None if self.seed is None else np.random.default_rng([self.seed, epoch])
@@ -327,7 +333,7 @@ class LengthBatches(keras.utils.PyDataset):
         return keras.tree.map_structure(restore, outputs)
 
 
-def packed_shape(task: Task) -> batching.PackedShape | None:
+def packed_shape(task: Task) -> PackedShape | None:
     """Return a new shape for the rows of a task, `None` if texts do not share rows."""
     if not getattr(task.preprocessor, "pack_sequences", False):
         return None
@@ -337,7 +343,7 @@ def packed_shape(task: Task) -> batching.PackedShape | None:
             "Sequence packing works on one device, but this model runs on several. "
             "Received: pack_sequences=True. Set `preprocessor.pack_sequences = False`."
         )
-    return batching.PackedShape(task.backbone.hidden_dim)
+    return PackedShape(task.backbone.hidden_dim)
 
 
 class PackedBatches(LengthBatches):
@@ -350,7 +356,7 @@ class PackedBatches(LengthBatches):
         batch_size: int = 32,
         shuffle: bool = False,
         *,
-        shape: batching.PackedShape,
+        shape: PackedShape,
     ) -> None:
         self.shape = shape
         self._text_lengths = lengths_by_text(examples)
@@ -372,15 +378,13 @@ class PackedBatches(LengthBatches):
 
     def _plan_epoch(self, epoch: int) -> list[Int64Array]:
         sizes = self._text_lengths.sum(axis=1)
-        return batching.plan_packed_batches(
-            sizes, self.batch_size, self._generator(epoch)
-        )
+        return plan_packed_batches(sizes, self.batch_size, self._generator(epoch))
 
     def _choose_shape(self) -> None:
         """Choose the shape by the batches of one epoch, or of several short ones."""
         if not (full := len(self.examples) // self.batch_size):
             return
-        epochs = 1 if self.seed is None else math.ceil(batching.SAMPLE / full)
+        epochs = 1 if self.seed is None else math.ceil(SAMPLE / full)
         batches = [
             rows for epoch in range(epochs) for rows in self._plan_epoch(epoch)[:full]
         ]
@@ -402,7 +406,7 @@ class PackedBatches(LengthBatches):
         return self.shape.width * places / int(self._text_lengths.sum())
 
 
-def pack_sequences(batch: Batch, shape: batching.PackedShape) -> Batch:
+def pack_sequences(batch: Batch, shape: PackedShape) -> Batch:
     """Let the texts of a batch share rows; `shape` grows if they do not fit."""
     mask = batch[0]["padding_mask"]
     lengths = (mask > 0).sum(axis=-1).reshape(1, -1)
@@ -411,7 +415,7 @@ def pack_sequences(batch: Batch, shape: batching.PackedShape) -> Batch:
 
 
 def _with_rows(
-    batch: Batch, shape: batching.PackedShape, row: Int64Array, start: Int64Array
+    batch: Batch, shape: PackedShape, row: Int64Array, start: Int64Array
 ) -> Batch:
     x = batch[0]
     mask = x["padding_mask"]
@@ -421,5 +425,5 @@ def _with_rows(
         of_examples = (array.reshape(len(mask), -1) for array in (row, start))
         row, start = (array[:, : mask.shape[1]].reshape(-1) for array in of_examples)
     mask = mask.reshape(-1, mask.shape[-1])
-    tokens, places = batching.packed_inputs(row, start, mask, shape.width, rows)
+    tokens, places = packed_inputs(row, start, mask, shape.width, rows)
     return ({**x, ROW_TOKENS: tokens, TOKEN_PLACES: places}, *batch[1:])

@@ -7,12 +7,13 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 
-from keras_albert.exports import tasks
+from keras_albert.exports import shared
 from keras_albert.tasks.task import AlbertTask
 from keras_albert.utils import atomic_files
-from keras_albert.utils.arguments import check_positive
+from keras_albert.utils.arguments import check_at_most, check_choice, check_positive
 from keras_albert.utils.child_process import run_in_tensorflow
 from keras_albert.utils.environment import check_packages
+from keras_albert.utils.temporary import temporary_directory
 
 
 def export_litert(
@@ -78,34 +79,25 @@ def write_model(
     files: Mapping[str, str] = MappingProxyType({}),
 ) -> Path:
     """Write a LiteRT model with files, for MediaPipe if `bundle` has its options."""
-    if quantize not in (None, "dynamic_int8", "fp16"):
-        raise ValueError(
-            "`quantize` must be None, 'dynamic_int8' or 'fp16'. Received: "
-            f"quantize={quantize!r}"
-        )
+    check_choice((None, "dynamic_int8", "fp16"), quantize=quantize)
     if sequence_length is not None:
         check_positive(sequence_length=sequence_length)
         longest = task.backbone.max_sequence_length
-        if sequence_length > longest:
-            raise ValueError(
-                f"The model reads rows of at most {longest} tokens. Received: "
-                f"sequence_length={sequence_length}"
-            )
-    tasks.row_of(task)
-    tasks.check_activations(task)
+        check_at_most(longest, sequence_length=sequence_length)
+    shared.row_of(task)
+    shared.check_activations(task)
     atomic_files.check_new_file(path, overwrite)
     check_packages("The LiteRT export", "tensorflow", "tensorflow")
     if bundle is not None:
         check_packages("The MediaPipe export", "mediapipe", "mediapipe")
-    task = tasks.with_one_head(task)
+    task = shared.with_one_head(task)
     options = {"sequence_length": sequence_length, "quantize": quantize}
-    described = tasks.describe_model(task, "tokens") | options
+    described = shared.describe_model(task, "tokens") | options
     with (
-        tasks.explained_errors(path),
         atomic_files.atomic_file(path) as partial,
-        atomic_files.temporary_directory(path) as preset,
+        temporary_directory(path) as preset,
     ):
-        tasks.float_task(task).save_to_preset(preset)
+        shared.float_task(task).save_to_preset(preset)
         program = "keras_albert.exports.write_litert"
         labels = described.get("labels", ())
         extra = bundle and {**bundle, "has_labels": bool(labels)}

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from keras_albert.exports.litert import write_model
-from keras_albert.exports.tasks import check_tokenizer
+from keras_albert.exports.shared import check_tokenizer
 from keras_albert.tasks.task import AlbertTask
 from keras_albert.text.tokenizer.word_piece import (
     WordPieceRules,
@@ -92,33 +92,21 @@ def _check_task(task: AlbertTask) -> Sequence[str]:
             f'embedder. Received: {name}. Export it with format="litert", from ids, or '
             'format="onnx" with inputs="text".'
         )
-    check_tokenizer(
-        task,
-        "The file contains the vocabulary, but this task has no preprocessor. Build it "
-        "with one.",
-    )
+    check_tokenizer(task, "MediaPipe")
     proto = task.preprocessor.tokenizer.proto
-    remedy = (
-        'Export it with format="litert" and pass ids, or with format="onnx", '
-        'inputs="text".'
-    )
-    if not is_word_piece(proto):
-        raise ValueError(
-            "MediaPipe tokenizes for three inputs by WordPiece, without ALBERT's rules "
-            f"for texts, and this vocabulary is a SentencePiece model. {remedy}"
-        )
-    pieces, rules = parse_word_piece(proto)
+    pieces, rules = parse_word_piece(proto) if is_word_piece(proto) else ((), None)
     if rules != WordPieceRules():
         raise ValueError(
-            "MediaPipe lowercases texts and has the special tokens of uncased BERT. "
-            f"Received: {rules}. {remedy}"
+            "MediaPipe tokenizes by WordPiece, as uncased BERT does, and this "
+            'vocabulary is of another kind. Export it with format="litert" and pass '
+            'ids, or with format="onnx", inputs="text".'
         )
     return pieces
 
 
 def add_metadata(model: bytes, has_labels: bool) -> bytes:
     """Add what MediaPipe reads: the names of inputs, the tokenizer and the labels."""
-    # The writer of MediaPipe's Python package needs a module that its wheels lack.
+    # The writer of MediaPipe's Python package needs a module that is not in its wheels.
     folder = "mediapipe.tasks.metadata"
     what = "The MediaPipe export", "mediapipe"
     schema = import_package(*what, f"{folder}.schema_py_generated")

@@ -98,7 +98,7 @@ def run(signature: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read_warm_up(directory: str) -> list[Any]:
-    """Read the warm-up requests, which an export of another program may lack."""
+    """Read the warm-up requests, if the export has them."""
     path = Path(directory, "assets.extra", WARM_UP_FILE)
     if not path.exists():
         return []

@@ -8,10 +8,9 @@ from keras_albert.checkpoints.config import label_config, size_config
 from keras_albert.checkpoints.sentence_transformers import write_modules
 from keras_albert.checkpoints.tokenizer_json import write_tokenizer_files
 from keras_albert.checkpoints.transformers_names import BERT
-from keras_albert.exports import tasks
+from keras_albert.exports import shared
 from keras_albert.exports.onnx.export import check_onnx, write_onnx
-from keras_albert.presets.checkpoint import CONFIG_FILE
-from keras_albert.presets.checkpoint_exports import refuse_mixing
+from keras_albert.presets.preset_files import CONFIG_FILE, refuse_mixing
 from keras_albert.tasks.task import AlbertTask
 from keras_albert.text.tokenizer.word_piece import ROLES
 from keras_albert.utils.atomic_files import atomic_directory
@@ -55,7 +54,7 @@ def export_transformers_onnx(task: AlbertTask, path: Path) -> Path:
         NotADirectoryError: If `path` is a file.
         OSError: If the directory cannot be written.
         ValueError: If the task has no preprocessor, or a head or an activation that
-            such clients lack.
+            such clients do not have.
 
     Example:
         >>> from keras_albert import AlbertClassifier
@@ -64,19 +63,15 @@ def export_transformers_onnx(task: AlbertTask, path: Path) -> Path:
         PosixPath('films')
     """
     check_task(task)
-    with tasks.explained_errors(path), atomic_directory(path, refuse_mixing) as folder:
+    with atomic_directory(path, refuse_mixing) as folder:
         write_folder(task, folder, (_FILE, QUANTIZED_FILE))
     return path
 
 
 def check_task(task: AlbertTask) -> None:
     """Raise if a task cannot be written, for any of the reasons in the docstring."""
-    tasks.row_of(task)
-    tasks.check_tokenizer(
-        task,
-        "The folder contains the vocabulary, but this task has no preprocessor. Build "
-        "it with one.",
-    )
+    shared.row_of(task)
+    shared.check_tokenizer(task, "The folder")
     _config(task)
     check_onnx()
 

@@ -26,7 +26,7 @@ _FIELDS = {
 # by 0.02 where a number is rounded differently.
 _TOLERANCE = 0.05
 
-# Operations of TensorFlow's Python library that a server lacks, or supports only for
+# Operations of TensorFlow's Python library that a server does not have, or only for
 # graphs compiled by the same XLA version: jax2tf's, and calls into Python.
 _NOT_SERVED = ("EagerPyFunc", "PyFunc", "Xla")
 
@@ -120,7 +120,7 @@ def verify(
     unknown = [name for name in read["operations"] if name.startswith(_NOT_SERVED)]
     if unknown:
         raise ValueError(
-            f"{version} has operations that a stock TensorFlow Serving lacks: "
+            f"{version} has operations that a stock TensorFlow Serving does not have: "
             f"{', '.join(unknown)}. Export it with this package from the task."
         )
     for request in replayed:
@@ -190,7 +190,7 @@ def _replay(
     if len(replayed) != read.get("requests"):
         raise ValueError(
             f"The process that runs {version} {describe_end(finished.returncode)} "
-            f"after {len(replayed)} requests; a server would die, too. Its error "
+            f"after {len(replayed)} requests. A server would end as well. Its error "
             f"output:\n{finished.stderr[-2000:]}"
         )
     return read, replayed

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from keras_albert.exports.tasks import MAX_ANSWER_LENGTH, explained_errors
+from keras_albert.exports.shared import MAX_ANSWER_LENGTH
 from keras_albert.exports.transformers_onnx import (
     QUANTIZED_FILE,
     check_task,
@@ -28,7 +28,7 @@ _TITLES = {
 _FILES = Path(__file__).with_name("web_page_files")
 _PAGE = ("index.html", "page.css", "page.js", "answers.js")
 _MODULES = "node_modules"
-# What the page loads, below `node_modules`; the first is what it computes with.
+# The files below `node_modules` that the page loads; it computes with the first.
 _RUNTIME = "onnxruntime-web/dist/ort-wasm-simd-threaded.wasm"
 _JAVASCRIPT = (
     _RUNTIME,
@@ -88,7 +88,7 @@ def export_web_page(
             )
         check_task(each)
     files = _javascript_files(Path(javascript))
-    with explained_errors(path), atomic_directory(path, _drop_models) as folder:
+    with atomic_directory(path, _drop_models) as folder:
         (folder / "javascript").mkdir()
         for file in files:
             shutil.copyfile(file, folder / "javascript" / file.name)

@@ -1,7 +1,8 @@
-"""What all layers use: the base class, activations, initial weights and seeds."""
+"""What all layers use: the base class, activations, weights, seeds, packed rows."""
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import keras
@@ -11,6 +12,13 @@ from keras import ops
 from keras_albert.types import Activation, DType, Tensor
 from keras_albert.utils.arguments import check_kwargs
 from keras_albert.utils.keras_internals import mark_as_seeded
+
+# The dense layers of a block, and its others.
+DENSE_LAYERS = (
+    *("query", "key", "value", "attention_output"),
+    *("feedforward_intermediate", "feedforward_output"),
+)
+NORM_LAYERS = ("attention_layer_norm", "feedforward_layer_norm")
 
 # google-research/albert computes the tanh form and calls it "gelu"; transformers
 # calls the tanh form "gelu_new" or "gelu_pytorch_tanh"; in Keras, "gelu" is the
@@ -154,3 +162,62 @@ class StepSeed(keras.random.SeedGenerator):
         site = ops.cast(self.number, dtype)
         offset = site * ops.convert_to_tensor(np.array(_STEP, dtype))
         return self.base + ops.stack([offset, ops.zeros_like(offset)])
+
+
+# Inputs of a batch whose texts share rows, in addition to its ids.
+ROW_TOKENS = "row_tokens"
+TOKEN_PLACES = "token_places"  # noqa: S105  (no password)
+
+
+@dataclass(frozen=True)
+class PackedRows:
+    """Where each token of a batch stands in rows that texts share in the encoder."""
+
+    # Texts do not attend to each other, and the positions of each start at 0.
+    # `row_tokens` `(rows, width)` index the flattened ids, -1 for none; `token_places`
+    # `(texts, length)` index the flattened rows, 0 for padding. Source: [Krell et al.,
+    # 2021](https://arxiv.org/abs/2107.02027).
+
+    row_tokens: Tensor
+    token_places: Tensor
+
+    def join(self, ids: Tensor) -> Tensor:
+        """Return ids `(texts, length)` as rows `(rows, width)`."""
+        tokens = ops.maximum(self.row_tokens, 0)
+        return ops.take(ops.reshape(ids, (-1,)), tokens, axis=0)
+
+    def split(self, x: Tensor) -> Tensor:
+        """Return vectors of rows `(rows, width, dim)` as `(texts, length, dim)`."""
+        return _take_places(x, self.token_places)
+
+    def first(self, x: Tensor) -> Tensor:
+        """Return `split(x)[:, 0]`; no compiler would leave out the other vectors."""
+        return _take_places(x, self.token_places[:, 0])
+
+    def positions(self) -> Tensor:
+        """Return the position of each token in its text, `(rows, width)`."""
+        return ops.mod(ops.maximum(self.row_tokens, 0), self._length())
+
+    def attention_mask(self) -> Tensor:
+        """Return the block-diagonal attention mask, `(rows, width, width)`."""
+        texts = ops.floor_divide(self.row_tokens, self._length())
+        return ops.equal(texts[:, :, None], texts[:, None, :])
+
+    def _length(self) -> Any:
+        return ops.shape(self.token_places)[1]
+
+
+def _take_places(x: Tensor, places: Tensor) -> Tensor:
+    return ops.take(ops.reshape(x, (-1, x.shape[-1])), places, axis=0)
+
+
+def packed_rows(inputs: Any) -> PackedRows | None:
+    """Return the rows that the texts of a batch share, `None` if each has its own."""
+    if not isinstance(inputs, Mapping) or ROW_TOKENS not in inputs:
+        return None
+    return PackedRows(inputs[ROW_TOKENS], inputs[TOKEN_PLACES])
+
+
+def packing_inputs(inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the inputs of `PackedRows`, none if each text has its own row."""
+    return {name: inputs[name] for name in (ROW_TOKENS, TOKEN_PLACES) if name in inputs}

@@ -5,12 +5,12 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_albert.layers import run_layers
 from keras_albert.layers.base_layer import (
     AlbertLayer,
     albert_initializer,
     get_activation,
 )
+from keras_albert.layers.run_layers import run_layer
 from keras_albert.types import Activation, DType, Tensor
 from keras_albert.utils import arguments
 
@@ -53,19 +53,14 @@ class MaskedPooling(AlbertLayer):
         vocabulary_size: int | None = None,
         **kwargs: Any,
     ) -> None:
-        if mode not in POOLING_MODES:
-            msg = f"`mode` must be one of {POOLING_MODES}. Received: {mode!r}"
-            raise ValueError(msg)
-        if inverse_frequency is not None and mode != "mean":
-            raise ValueError(
-                "`inverse_frequency` requires the pooling mode 'mean'. Received: "
-                f"{mode!r}"
-            )
-        if inverse_frequency is not None and not inverse_frequency > 0:
-            raise ValueError(
-                "`inverse_frequency` must be above 0, or `None`. Received: "
-                f"inverse_frequency={inverse_frequency}"
-            )
+        arguments.check_choice(POOLING_MODES, mode=mode)
+        if inverse_frequency is not None:
+            arguments.check_finite_and_positive(inverse_frequency=inverse_frequency)
+            if mode != "mean":
+                raise ValueError(
+                    "`inverse_frequency` requires the pooling mode 'mean'. Received: "
+                    f"{mode!r}"
+                )
         super().__init__(**kwargs)
         self.mode = mode
         self.inverse_frequency = inverse_frequency
@@ -238,10 +233,8 @@ class MaskedLMHead(AlbertLayer):
         """
         gathers = mask_positions is not None
         x = gather_tokens(inputs, mask_positions) if gathers else inputs
-        x = run_layers.call_layer(
-            self.layer_norm, run_layers.run_layer(self.transform, x)
-        )
-        scores = run_layers.run_layer(self.token_embedding, x, reverse=True)
+        x = run_layer(self.layer_norm, run_layer(self.transform, x))
+        scores = run_layer(self.token_embedding, x, reverse=True)
         return ops.cast(scores, "float32") + self.output_bias
 
     def compute_output_spec(

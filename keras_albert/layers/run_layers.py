@@ -1,24 +1,15 @@
-"""Running a layer inside another one, and one step many times.
-
-On PyTorch, oneDNN instead of MKL may multiply matrices.
-"""
+"""Running a layer inside another one, and one step many times."""
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import keras
-import keras_hub
 from keras import ops
 
-from keras_albert.layers.base_layer import gelu_approximate
+from keras_albert.layers.torch_inference import onednn_is_faster
 from keras_albert.types import Tensor
-from keras_albert.utils.environment import cpu_vendor
-from keras_albert.utils.keras_internals import (
-    count_changes,
-    onednn_linear,
-    onednn_packed,
-)
+from keras_albert.utils.keras_internals import onednn_linear
 
 
 def run_layer(layer: keras.layers.Layer, x: Tensor, **kwargs: Any) -> Any:
@@ -77,71 +68,6 @@ def _torch_product(x: Tensor, kernel: Any, bias: Any = None) -> Tensor:
     return functional.linear(x, kernel.t(), bias)
 
 
-def pack_kernels(*kernels: Any) -> Any:
-    """Join kernels with the same input for `bare_product`, in oneDNN's memory order.
-
-    `None` where that isn't faster. The copy is kept until a kernel changes.
-    """
-    import torch  # noqa: PLC0415  (it is the backend)
-
-    if torch.compiler.is_dynamo_compiling() or not has_slow_blas():
-        return None
-    are_variables = all(
-        # Others are new tensors in each call, or count no changes.
-        isinstance(kernel, torch.nn.Parameter)
-        and not kernel.is_inference()
-        and kernel.dtype == torch.float32
-        and kernel.device.type == "cpu"
-        for kernel in kernels
-    )
-    if not are_variables:
-        return None
-    state = [(count_changes(kernel), kernel.data_ptr()) for kernel in kernels]
-    known = _packed_kernels().get(kernels[0])
-    if known is None or known[0] != state:
-        joined = torch.cat([kernel.detach().t() for kernel in kernels])
-        known = _packed_kernels()[kernels[0]] = state, onednn_packed(joined)
-    return known[1]
-
-
-@functools.cache
-def _packed_kernels() -> Any:
-    from torch.utils.weak import WeakIdKeyDictionary  # noqa: PLC0415  (as above)
-
-    return WeakIdKeyDictionary()
-
-
-def bare_product(
-    x: Tensor,
-    kernel: Tensor,
-    bias: Tensor | None,
-    activation: Any = None,
-    packed: Any = None,
-) -> Any:
-    """Return `activation(x @ kernel + bias)` of tensors without gradients.
-
-    `packed` is what `pack_kernels` returned for the kernel.
-    """
-    from torch.nn import functional  # noqa: PLC0415  (it is the backend)
-
-    if packed is not None or onednn_is_faster(x, kernel.shape[1]):
-        # Applied in the product, GELU takes a third of its time.
-        form = next((form for f, form in _GELU_FORMS if f is activation), None)
-        name = "none" if form is None else "gelu"
-        weights = kernel.t() if packed is None else packed
-        output = onednn_linear()(x, weights, bias, name, [], form or "")
-        activation = None if form else activation
-    else:
-        output = functional.linear(x, kernel.t(), bias)
-    if activation is gelu_approximate:
-        return functional.gelu(output, approximate="tanh")
-    return output if activation is None else activation(output)
-
-
-# oneDNN's names of the algorithms.
-_GELU_FORMS = ((gelu_approximate, "tanh"), (keras.activations.gelu, "none"))
-
-
 def _tensorflow_product(x: Tensor, kernel: Any) -> Tensor:
     """Multiply each vector of a TensorFlow tensor with a matrix, a variable or not."""
     import tensorflow as tf  # noqa: PLC0415  (it is the backend)
@@ -163,76 +89,6 @@ def _tensorflow_product(x: Tensor, kernel: Any) -> Tensor:
 
     # `custom_gradient` asks for the gradients of variables separately.
     return product(x, tf.convert_to_tensor(kernel))
-
-
-def is_bare(x: Any = None) -> bool:
-    """Return whether to compute without Keras: PyTorch's tensors, no gradients."""
-    if keras.config.backend() != "torch":
-        return False
-    import torch  # noqa: PLC0415  (it is the backend)
-
-    first = next(iter(x.values())) if isinstance(x, Mapping) else x
-    first = first[0] if isinstance(first, tuple) else first
-    if torch.is_grad_enabled() or not (x is None or isinstance(first, torch.Tensor)):
-        return False
-    # Within a layer of mixed precision, variables are read as 16 bits.
-    return int(_float32_variable().value.element_size()) == 4
-
-
-@functools.cache
-def _float32_variable() -> Any:
-    return keras.Variable("zeros", shape=(), dtype="float32", name="probe")
-
-
-def has_plain_weights(*layers: keras.layers.Layer) -> bool:
-    """Return whether layers compute in float32 with the weights that they have."""
-    return all(layer.dtype_policy.name == "float32" and layer.built for layer in layers)
-
-
-def call_layer(layer: keras.layers.Layer, x: Any, *others: Any, **kwargs: Any) -> Any:
-    """Call a layer; without gradients on PyTorch not by Keras' `__call__`."""
-    # It takes 0.1 to 0.3 ms for one text, more than most layers.
-    if not (is_bare(x) and has_plain_weights(layer)):
-        return layer(x, *others, **kwargs)
-    is_tensor = not isinstance(x, Mapping | tuple)
-    if is_tensor and x.is_floating_point() and x.element_size() != 4:
-        # A float32 layer in a model of mixed precision, which casts its input.
-        return layer(x, *others, **kwargs)
-    run = _BARE.get(type(layer))
-    if run is None:
-        return layer.call(x, *others, **kwargs)
-    return run(layer, x, *others, **kwargs)
-
-
-def _bare_norm(layer: Any, x: Tensor) -> Tensor:
-    from torch.nn import functional  # noqa: PLC0415  (it is the backend)
-
-    if layer.rms_scaling or layer.axis not in (-1, [-1], x.ndim - 1, [x.ndim - 1]):
-        return layer.call(x)
-    gamma, beta = (v if v is None else v.value for v in (layer.gamma, layer.beta))
-    return functional.layer_norm(x, x.shape[-1:], gamma, beta, layer.epsilon)
-
-
-def _bare_embedding(layer: Any, x: Tensor, **kwargs: Any) -> Tensor:
-    from torch.nn import functional  # noqa: PLC0415  (it is the backend)
-
-    if kwargs:
-        return _run_on_torch(layer, x, **kwargs)
-    return functional.embedding(x, ops.convert_to_tensor(layer.embeddings))
-
-
-_BARE: dict[type, Callable[..., Any]] = {
-    keras.layers.Dense: _run_on_torch,
-    keras_hub.layers.PositionEmbedding: lambda layer, x: (
-        layer.position_embeddings.value[: x.shape[1]]
-    ),
-    keras.layers.Dropout: lambda layer, x, training=None: (
-        layer.call(x, training=True) if training else x
-    ),
-    keras.layers.Embedding: _bare_embedding,
-    keras.layers.LayerNormalization: _bare_norm,
-    keras.layers.ReversibleEmbedding: _bare_embedding,
-}
 
 
 def _by_row(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
@@ -288,30 +144,6 @@ def _keep_products(step: Step) -> Step:
 
     policy = jax.checkpoint_policies.dots_with_no_batch_dims_saveable
     return jax.checkpoint(step, policy=policy, prevent_cse=False)
-
-
-# Fewer multiplications take less time than oneDNN's preparation.
-_FEW_PRODUCTS = 2**18
-
-
-def onednn_is_faster(x: Tensor, units: int) -> bool:
-    """Return whether `onednn_multiply` is faster; `torch.compile` cannot lower it."""
-    import torch  # noqa: PLC0415  (it is the backend)
-
-    if torch.compiler.is_dynamo_compiling() or x.numel() * units < _FEW_PRODUCTS:
-        return False
-    is_float32 = x.dtype == torch.float32 and x.device.type == "cpu"
-    return is_float32 and has_slow_blas()
-
-
-@functools.cache
-def has_slow_blas() -> bool:
-    """Return whether MKL is slower than oneDNN in float32, as on AMD's processors."""
-    import torch  # noqa: PLC0415  (it is the backend)
-
-    backends = torch.backends.mkl, torch.backends.mkldnn
-    has_both = all(each.is_available() for each in backends)
-    return has_both and onednn_linear() is not None and "AuthenticAMD" in cpu_vendor()
 
 
 def onednn_multiply(x: Tensor, kernel: Tensor, bias: Tensor | None = None) -> Tensor:

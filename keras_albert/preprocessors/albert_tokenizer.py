@@ -12,13 +12,14 @@ import numpy as np
 from keras_albert.backbone import AlbertBackbone
 from keras_albert.presets.checkpoint import Checkpoint
 from keras_albert.presets.preset_mixin import PresetMixin
-from keras_albert.text.reading import check_graph_text, is_in_graph, to_text_rows
+from keras_albert.text.packing import TokenRows, to_id_rows
+from keras_albert.text.reading import is_in_graph, to_text_rows
 from keras_albert.text.tokenizer import vocabularies
 from keras_albert.text.tokenizer.text_rules import TextRules
-from keras_albert.text.tokenizer.token_rows import TokenRows, to_id_rows
 from keras_albert.text.tokenizer.word_piece import ROLES, WordPieceRules
 from keras_albert.utils.arguments import (
     MAX_TOKENS,
+    check_at_least,
     check_at_most,
     check_kwargs,
     check_positive,
@@ -94,14 +95,12 @@ class AlbertTokenizer(PresetMixin, keras_hub.tokenizers.Tokenizer):
         dtype: Any = "int32",
         **kwargs: Any,
     ) -> None:
-        ends = {name: kwargs.pop(name, False) for name in ("add_bos", "add_eos")}
+        ends = [kwargs.pop(name, False) for name in ("add_bos", "add_eos")]
         check_kwargs(type(self), kwargs)
-        if any(ends.values()):
+        if any(ends):
             raise ValueError(
                 "ALBERT's vocabularies have no begin- and end-of-sentence tokens. "
-                f"Received: add_bos={ends['add_bos']}, add_eos={ends['add_eos']}. "
-                "Leave both out; [CLS] and [SEP] come from a preprocessor or "
-                "`build_inputs_with_special_tokens`."
+                "Leave out `add_bos` and `add_eos`; preprocessors add [CLS] and [SEP]."
             )
         if sequence_length is not None:
             check_positive(sequence_length=sequence_length)
@@ -112,7 +111,7 @@ class AlbertTokenizer(PresetMixin, keras_hub.tokenizers.Tokenizer):
         if kind != "string" and "int" not in kind:
             raise ValueError(
                 "`dtype` must be an integer type, for ids, or 'string', for pieces. "
-                f"Received: dtype={dtype!r}. Pass 'int32', the default, or 'string'."
+                f"Received: dtype={dtype!r}"
             )
         self.sequence_length = sequence_length
         self.proto: Any = None  # bytes, once there is a vocabulary
@@ -121,7 +120,9 @@ class AlbertTokenizer(PresetMixin, keras_hub.tokenizers.Tokenizer):
         self.built = True  # there is nothing to build; see `AlbertPreprocessor`
 
     @classmethod
-    def _from_checkpoint(cls, checkpoint: Checkpoint, **kwargs: Any) -> Self:
+    def _from_checkpoint(
+        cls, checkpoint: Checkpoint, load_weights: bool = True, **kwargs: Any
+    ) -> Self:
         return checkpoint.load_tokenizer(cls, **kwargs)
 
     def set_proto(self, proto: vocabularies.VocabularySource | None) -> None:
@@ -144,10 +145,7 @@ class AlbertTokenizer(PresetMixin, keras_hub.tokenizers.Tokenizer):
             ValueError: If no vocabulary is set.
         """
         if self.proto is None:
-            raise ValueError(
-                "No vocabulary has been set. Pass `proto` to the tokenizer's "
-                "constructor, or call `set_proto`."
-            )
+            raise ValueError("No vocabulary has been set. Call `set_proto`.")
         return vocabularies.open_vocabulary(self.proto)
 
     def vocabulary_size(self) -> int:
@@ -181,12 +179,8 @@ class AlbertTokenizer(PresetMixin, keras_hub.tokenizers.Tokenizer):
             >>> tokenizer.id_to_token(2073)
             'where'
         """
-        pieces = self.vocabulary.pieces
-        if not 0 <= id < len(pieces):
-            raise ValueError(
-                f"`id` must be in range [0, {len(pieces) - 1}]. Received: {id}"
-            )
-        return pieces[id]
+        check_at_least(0, id=id)
+        return self.vocabulary.pieces[id]
 
     def token_to_id(self, token: str | bytes) -> int:
         """Return the id of a piece, or of the unknown token if there is none.
@@ -197,8 +191,6 @@ class AlbertTokenizer(PresetMixin, keras_hub.tokenizers.Tokenizer):
             >>> tokenizer.token_to_id("where")
             2073
         """
-        if hasattr(token, "numpy"):
-            token = token.numpy()
         text = token.decode() if isinstance(token, bytes) else token
         vocabulary = self.vocabulary
         return vocabulary.ids.get(text, vocabulary.unknown_id)
@@ -228,8 +220,8 @@ class AlbertTokenizer(PresetMixin, keras_hub.tokenizers.Tokenizer):
         if isinstance(proto, str | os.PathLike) and os.path.exists(proto):
             raise ValueError(
                 "A config may not point to a vocabulary on this machine. Received: "
-                f"proto={os.fspath(proto)!r}. If you trust it, leave it out and call "
-                "`tokenizer.set_proto(path)` yourself."
+                f"proto={os.fspath(proto)!r}. If you trust it, call "
+                "`tokenizer.set_proto(path)`."
             )
         return super().from_config(config)
 
@@ -339,8 +331,8 @@ class AlbertTokenizer(PresetMixin, keras_hub.tokenizers.Tokenizer):
             'A Café'
         """
         if is_in_graph():
-            texts = check_graph_text(inputs)
             graph, tokenizer = self._graph()
+            texts = graph.check_utf8(inputs)
             return graph.graph_tokens_with_offsets(tokenizer, texts)
         rows, batched = (inputs, True) if checked else to_text_rows(inputs)
         found = self.vocabulary.encode_with_offsets(rows)
@@ -429,9 +421,8 @@ class AlbertTokenizer(PresetMixin, keras_hub.tokenizers.Tokenizer):
             return mask if token_ids_1 is None else [*mask, *[0] * len(token_ids_1), 1]
         if token_ids_1 is not None:
             raise ValueError(
-                "With `already_has_special_tokens=True`, `token_ids_0` is the finished "
-                f"row. Received: {len(token_ids_1)} ids in `token_ids_1` as well. "
-                "Pass the whole row as `token_ids_0`."
+                "With `already_has_special_tokens=True`, pass the whole row as "
+                "`token_ids_0`, and no `token_ids_1`."
             )
         special = set(self.special_token_ids)
         return [int(token_id in special) for token_id in token_ids_0]
@@ -489,6 +480,6 @@ class AlbertTokenizer(PresetMixin, keras_hub.tokenizers.Tokenizer):
             *("A tokenizer in a TensorFlow graph", "keras-albert[tensorflow]"),
             *("tensorflow", "tensorflow_text"),
         )
-        from keras_albert.text.tokenizer import graph_tokenizers  # noqa: PLC0415
+        from keras_albert.preprocessors import in_graph  # noqa: PLC0415
 
-        return graph_tokenizers, self.vocabulary.graph_tokenizer(self.compute_dtype)
+        return in_graph, in_graph.graph_tokenizer(self.vocabulary, self.compute_dtype)

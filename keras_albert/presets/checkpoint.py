@@ -2,119 +2,18 @@
 
 import abc
 import importlib
-import os
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
-from fnmatch import fnmatch
+from collections.abc import Callable, Mapping
 from functools import cache
-from math import prod
 from pathlib import Path
 from typing import Any, TypeVar
 
 import keras
 
-from keras_albert.types import FloatArray
-from keras_albert.utils.arguments import (
-    MAX_LAYERS,
-    check_at_most,
-    check_depth,
-    check_positive,
-    warn_of_depth,
-)
-from keras_albert.utils.atomic_files import atomic_directory
-from keras_albert.utils.reading import read_json, read_optional_json, reading
+from keras_albert.presets.sizes import check_backbone_size, check_size
+from keras_albert.presets.weight_files import Shape
+from keras_albert.utils.arguments import check_choice, warn_of_depth
+from keras_albert.utils.reading import read_optional_json
 
-# Without files a model has random weights; the largest ALBERT has 223 million.
-_MAX_WEIGHTS = 2**28
-
-# The limit of any single size; products of sizes can still be printed.
-_MAX_SIZE = 2**40
-
-# int4 packs two weights into one element.
-_WEIGHTS_AN_ELEMENT = 2
-
-# Up to this excess a model is built, so that mismatches can be reported one by one.
-_HARMLESS_WEIGHTS = 2**22
-
-# The arrays of a block: six dense layers and two normalizations.
-_ARRAYS_A_BLOCK = 16
-_HARMLESS_ARRAYS = 2**9
-
-_REMEDY = "Copy or download the file again, or correct it."
-
-# The sizes of a backbone, and their defaults, if they have one.
-_SIZES = {
-    "vocabulary_size": None,
-    "num_layers": None,
-    "num_heads": None,
-    "embedding_dim": None,
-    "hidden_dim": None,
-    "intermediate_dim": None,
-    "num_groups": 1,
-    "num_inner_repetitions": 1,
-    "max_sequence_length": 512,
-    "num_segments": 2,
-}
-
-
-def check_backbone_size(
-    arguments: Mapping[str, Any], stored: Collection[tuple[int, ...]], source: str
-) -> None:
-    """Raise if a config describes a far larger model, before memory is allocated."""
-    sizes = check_sizes(arguments, source)
-    hidden, inner = sizes["hidden_dim"], sizes["intermediate_dim"]
-    blocks = sizes["num_groups"] * sizes["num_inner_repetitions"]
-    tables = ("vocabulary_size", "max_sequence_length", "num_segments")
-    rows = sum(sizes[name] for name in tables)
-    weights = rows * sizes["embedding_dim"]
-    weights += blocks * (4 * hidden * hidden + 2 * hidden * inner)
-    if rank := sizes.get("adapter_rank", 0):
-        runs = sizes["num_layers"] * sizes["num_inner_repetitions"]
-        weights += runs * rank * (10 * hidden + 2 * inner)
-    check_size(weights, stored, source)
-    if stored and blocks * _ARRAYS_A_BLOCK > len(stored) + _HARMLESS_ARRAYS:
-        raise ValueError(
-            f"{source} describes a model of {blocks:,} blocks, with {_ARRAYS_A_BLOCK} "
-            f"arrays each, and its files contain {len(stored):,} arrays in "
-            "total. Copy or download both again."
-        )
-
-
-def check_size(weights: int, stored: Collection[tuple[int, ...]], source: str) -> None:
-    """Raise if a config describes more weights than the files can contain."""
-    elements = sum(map(prod, stored))
-    most = _MAX_WEIGHTS
-    if stored:
-        most = elements * _WEIGHTS_AN_ELEMENT + _HARMLESS_WEIGHTS
-    if weights > most:
-        held = f"its files contain {elements:,}" if stored else "it has no files"
-        raise ValueError(
-            f"{source} describes a model of at least {weights:,} weights, and {held}: "
-            "some are missing, damaged or truncated, or the config belongs to another "
-            "checkpoint. Copy or download both again."
-        )
-
-
-def check_sizes(arguments: Mapping[str, Any], source: str) -> dict[str, int]:
-    """Check that the sizes of a backbone are valid."""
-    sizes = {name: arguments.get(name, _SIZES[name]) for name in _SIZES}
-    if arguments.get("adapter_rank") is not None:
-        sizes["adapter_rank"] = arguments["adapter_rank"]
-    with reading(source, _REMEDY):
-        check_positive(**sizes)
-        check_at_most(_MAX_SIZE, **sizes)
-        check_depth(sizes["num_layers"], sizes["num_groups"])
-        depth = sizes["num_layers"] * sizes["num_inner_repetitions"]
-        check_at_most(MAX_LAYERS, **{"num_layers * num_inner_repetitions": depth})
-        if sizes["hidden_dim"] % sizes["num_heads"]:
-            raise ValueError(
-                f"`hidden_dim` is {sizes['hidden_dim']}, not a multiple of "
-                f"`num_heads`, {sizes['num_heads']}"
-            )
-    return sizes
-
-
-CONFIG_FILE = "config.json"
 OWN_FORMAT = "keras-albert"
 
 # Where the formats are, in the order in which files are compared with them. Imported
@@ -167,12 +66,8 @@ class Checkpoint(abc.ABC):
         """Return the constructor arguments of the backbone."""
 
     @abc.abstractmethod
-    def stored_shapes(self) -> list[tuple[int, ...]]:
+    def stored_shapes(self) -> list[Shape]:
         """Return the shapes of all stored weights, if any."""
-
-    @abc.abstractmethod
-    def backbone_values(self, backbone: Any) -> dict[str, FloatArray]:
-        """Return the stored weights of a backbone, by the paths of its variables."""
 
     @abc.abstractmethod
     def task_name(self) -> str | None:
@@ -202,6 +97,17 @@ class Checkpoint(abc.ABC):
 
     def check(self, **arguments: Any) -> None:  # noqa: B027  (others check as they read)
         """Raise if files are missing, damaged or contradictory."""
+
+    def check_head(self, arguments: Mapping[str, Any]) -> None:
+        """Raise if a task has far more classes than the files can contain."""
+        labels, exits = arguments.get("labels"), arguments.get("exits")
+        classes = arguments.get("num_classes") or len(labels or ())
+        sizes = self.backbone_arguments()
+        # Each class has a vector in each head.
+        heads = sizes["num_layers"] if exits is True else exits or 1
+        if isinstance(classes, int) and isinstance(heads, int):
+            weights = classes * heads * sizes["hidden_dim"]
+            check_size(weights, self.stored_shapes(), f"The task of {self}")
 
     def load_backbone(self, cls: Any, load_weights: bool = True, **kwargs: Any) -> Any:
         """Build a backbone."""
@@ -273,10 +179,7 @@ def formats() -> dict[str, CheckpointFormat]:
 
 def get_format(key: str) -> CheckpointFormat:
     """Return a format by its name on the command line."""
-    if key not in formats():
-        raise ValueError(
-            f"There is no checkpoint format {key!r}. Choose: {', '.join(formats())}."
-        )
+    check_choice(formats(), format=key)
     return formats()[key]
 
 
@@ -306,96 +209,3 @@ def is_own_name(name: Any) -> bool:
     bases = found.mro() if isinstance(found, type) else []
     names = (name, *map(keras.saving.get_registered_name, bases))
     return any(each.startswith(OWN_PACKAGE) for each in names)
-
-
-METADATA_FILE = "metadata.json"
-TASK_FILE = "task.json"
-TASK_WEIGHTS_FILE = "task.weights.h5"
-PREPROCESSOR_FILE = "preprocessor.json"
-TOKENIZER_FILE = "tokenizer.json"
-WEIGHTS_FILE = "model.weights.h5"
-INDEX_FILE = "model.weights.json"
-# In place of weights: the difference from another preset.
-BASE_FILE = "base.json"
-DIFFERENCE_FILE = "difference.safetensors"
-VOCABULARY_FILES = (
-    "assets/tokenizer/vocabulary.spm",
-    "assets/tokenizer/vocabulary.txt",
-)
-
-# The files of each part of a preset, its config first.
-_PARTS = {
-    "task": (TASK_FILE, TASK_WEIGHTS_FILE),
-    "backbone": (
-        *(CONFIG_FILE, METADATA_FILE),
-        *(WEIGHTS_FILE, INDEX_FILE, "model_*.weights.h5"),
-        *(BASE_FILE, DIFFERENCE_FILE),
-    ),
-    "preprocessor": (PREPROCESSOR_FILE,),
-    "tokenizer": (TOKENIZER_FILE, "assets/tokenizer"),
-}
-_INSIDE = {
-    "task": {"backbone", "preprocessor", "tokenizer"},
-    "preprocessor": {"tokenizer"},
-}
-
-
-@contextmanager
-def preset_directory(target: str | os.PathLike[str]) -> Iterator[Path]:
-    """Yield a directory that becomes a preset when the block succeeds."""
-    # A save replaces all files of an earlier save of the same part: a task replaces the
-    # whole preset, whatever the names of its weights files. Separate parts, such as a
-    # tokenizer and a backbone, can share a directory, but a part that belongs to
-    # another cannot be replaced alone: a backbone saved over a task would get the
-    # task's old head. Files that no save writes, such as a `README.md`, stay.
-    with atomic_directory(target, _plan) as temporary:
-        yield temporary
-
-
-def _plan(written: Path, target: Path) -> Callable[[str], bool]:
-    new = {part for part in _PARTS if _files_of(part, written)}
-    old = {part for part in _PARTS if _files_of(part, target)}
-    replaced = new.union(*(_INSIDE.get(part, set()) for part in new))
-    for part in old & replaced:
-        _check_ours(target, part)
-    found = open_checkpoint(target).format
-    if found.key != OWN_FORMAT:
-        raise ValueError(
-            f"{target} has a checkpoint of {found.name}, which `from_preset` would "
-            "still load. Save into another directory."
-        )
-    for part in old - new:
-        if new & _INSIDE.get(part, set()):
-            raise ValueError(
-                f"{target} has a {part} ({target / _PARTS[part][0]}), and the new "
-                f"files ({', '.join(sorted(new))}) would replace only a part of it. "
-                f"Save into another directory, or save a complete {part}."
-            )
-    patterns = [pattern for part in replaced for pattern in _PARTS[part]]
-    return lambda name: any(fnmatch(name, pattern) for pattern in patterns)
-
-
-def _check_ours(target: Path, part: str) -> None:
-    """Raise if files have a part's names, but belong to something else."""
-    config = target / _PARTS[part][0]
-    files = ", ".join(map(str, _files_of(part, target)))
-    try:
-        name = read_json(config).get("registered_name")
-    except FileNotFoundError:
-        name = None
-    except (OSError, ValueError) as error:
-        raise ValueError(
-            f"{config} cannot be read, and files that a preset would replace may "
-            f"belong to something else: {files}. Remove these files to save here, or "
-            "save into another directory."
-        ) from error
-    if not isinstance(name, str) or name.startswith(("keras_hub>", "keras_nlp>")):
-        raise ValueError(
-            f"{target} has files that a preset would replace, but that keras_albert "
-            f"did not save as a complete preset: {files}. Save into another directory, "
-            "or move these files."
-        )
-
-
-def _files_of(part: str, directory: Path) -> list[Path]:
-    return sorted(path for name in _PARTS[part] for path in directory.glob(name))

@@ -14,7 +14,7 @@ from typing import Any
 
 import keras_hub
 
-from keras_albert.presets.checkpoint_exports import is_checkpoint_file
+from keras_albert.presets.preset_files import is_checkpoint_file
 from keras_albert.utils.atomic_files import former_directory
 from keras_albert.utils.remote import fetch, is_remote
 
@@ -63,7 +63,7 @@ def _builtin_presets() -> Iterator[BuiltinPreset]:
 BUILTIN_PRESETS = {preset.name: preset for preset in _builtin_presets()}
 
 
-# Of other schemes, KerasHub says that the preset is unknown.
+# KerasHub knows no preset of another scheme.
 _HUBS = ("hf://", "kaggle://", "modelscope://")
 _CONNECT_SECONDS = 5
 # All files of a checkpoint, except for weights in the forms of `_LAST`.
@@ -77,7 +77,7 @@ _LAST = ("pytorch_model*.bin", "tf_model.h5")
 _WEIGHTS = ("*.safetensors", "*.h5", "*.index", _LAST[0])
 
 
-# What to do about an answer of the Hugging Face Hub, by the name of the error.
+# The remedies of errors of the Hugging Face Hub, by the names of the errors.
 _REMEDIES = {
     "RepositoryNotFoundError": (
         "There is no such model, or it is private: check the handle, or log in "
@@ -273,7 +273,7 @@ def push_files(
         try:
             found = api.model_info(model, revision=revision)
         except hub.errors.RevisionNotFoundError:
-            # A new branch begins with the files of the main one.
+            # A new branch starts with the files of the main one.
             found = api.model_info(model)
         except hub.errors.RepositoryNotFoundError:
             found = None

@@ -9,36 +9,30 @@ from typing import Any
 import keras
 import keras_hub
 
-from keras_albert.presets import base_preset
 from keras_albert.presets.checkpoint import (
-    BASE_FILE,
+    OWN_FORMAT,
+    OWN_PACKAGE,
+    Checkpoint,
+    CheckpointFormat,
+    Files,
+    is_own_name,
+)
+from keras_albert.presets.difference import add_difference, base_of, read_difference
+from keras_albert.presets.preset_files import (
     CONFIG_FILE,
     DIFFERENCE_FILE,
     INDEX_FILE,
     METADATA_FILE,
-    OWN_FORMAT,
-    OWN_PACKAGE,
     PREPROCESSOR_FILE,
     TASK_FILE,
     TASK_WEIGHTS_FILE,
     TOKENIZER_FILE,
     VOCABULARY_FILES,
     WEIGHTS_FILE,
-    Checkpoint,
-    CheckpointFormat,
-    Files,
-    check_backbone_size,
-    check_size,
-    is_own_name,
 )
-from keras_albert.presets.stored_weights import (
-    check_finite,
-    head_weights,
-    read_backbone,
-    stored_arrays,
-    weights_path,
-)
-from keras_albert.types import FloatArray
+from keras_albert.presets.sizes import check_backbone_size
+from keras_albert.presets.stored_weights import check_finite, head_weights, weights_path
+from keras_albert.presets.weight_files import Shape, inspect_weights
 from keras_albert.utils.arguments import warn_of_depth
 from keras_albert.utils.keras_internals import all_layers
 
@@ -65,13 +59,12 @@ class Preset(Checkpoint):
         return config
 
     @cached_property
-    def base(self) -> Checkpoint | None:
+    def base(self) -> "Preset | None":
         """The opened base, if the preset contains only the difference from one."""
-        return base_preset.open_base(self.files)
+        directory = base_of(self.files)
+        return None if directory is None else Preset(self.format, Files(directory))
 
-    def check(
-        self, load_weights: bool = True, preprocessor: Any = "", **_: Any
-    ) -> None:
+    def check(self, preprocessor: Any = "", **_: Any) -> None:
         here, has = self.directory, self.files.has
         if not has(CONFIG_FILE):
             raise ValueError(
@@ -89,15 +82,6 @@ class Preset(Checkpoint):
         if has(TASK_WEIGHTS_FILE) and not has(TASK_FILE):
             raise _missing(here / TASK_FILE, here / TASK_WEIGHTS_FILE)
         self.files.json(METADATA_FILE)
-        base_preset.base_of(self.files)
-        if has(BASE_FILE) and not has(DIFFERENCE_FILE):
-            raise _missing(here / DIFFERENCE_FILE, here / BASE_FILE)
-        for name in (WEIGHTS_FILE, INDEX_FILE):
-            if has(BASE_FILE) and has(name):
-                raise ValueError(
-                    f"{self} has both {name} and {BASE_FILE}, of two presets. Remove "
-                    "one of them."
-                )
         needs_text = preprocessor == ""
         for key, outer, inner in _SAID_TWICE:
             again = self.config(outer)["config"].get(key) if has(outer) else None
@@ -108,40 +92,17 @@ class Preset(Checkpoint):
         if needs_text and has(TOKENIZER_FILE):
             rules = self.config(TOKENIZER_FILE)["config"].get("text_rules")
             name = VOCABULARY_FILES["split_cjk" in (rules or ())]
-            if not has(name) and base_preset.vocabulary_digest(self.files) is None:
+            if not has(name) and self.base is None:
                 raise _missing(here / name, here / TOKENIZER_FILE)
-        self._check_sizes(load_weights)
-
-    def _check_sizes(self, load_weights: bool) -> None:
-        sizes = self.backbone_arguments()
-        stored = self.stored_shapes() if load_weights else []
-        check_backbone_size(sizes, stored, str(self.directory / CONFIG_FILE))
-        if not self.files.has(TASK_FILE):
-            return
-        head: list[tuple[int, ...]] = []
-        if load_weights and self.files.has(TASK_WEIGHTS_FILE):
-            head = _shapes(self.directory / TASK_WEIGHTS_FILE)
-        task = self.config(TASK_FILE)["config"]
-        classes, labels = task.get("num_classes"), task.get("labels")
-        if classes is None and isinstance(labels, list):
-            classes = len(labels)
-        exits = sizes["num_layers"] if task.get("exits") is True else task.get("exits")
-        if isinstance(classes, int):
-            # Each class has a vector in each head.
-            vectors = classes * (exits if isinstance(exits, int) and exits > 0 else 1)
-            source = str(self.directory / TASK_FILE)
-            check_size(vectors * sizes["hidden_dim"], head, source)
 
     def backbone_arguments(self) -> dict[str, Any]:
         return self.config(CONFIG_FILE)["config"]
 
-    def stored_shapes(self) -> list[tuple[int, ...]]:
-        base = self.base
-        return base.stored_shapes() if base else _shapes(weights_path(self.directory))
-
-    def backbone_values(self, backbone: Any) -> dict[str, FloatArray]:
-        paths = [w.path for w in backbone.weights if not w.name.startswith("lora_")]
-        return read_backbone(weights_path(self.directory), paths)
+    def stored_shapes(self) -> list[Shape]:
+        names = filter(self.files.has, (WEIGHTS_FILE, INDEX_FILE, TASK_WEIGHTS_FILE))
+        found = [self.files.read(inspect_weights, name).values() for name in names]
+        shapes = [shape for each in found for shape in each]
+        return shapes + (self.base.stored_shapes() if self.base else [])
 
     def task_name(self) -> str | None:
         name = self.files.json(TASK_FILE).get("registered_name")
@@ -192,6 +153,8 @@ class Preset(Checkpoint):
                 f"loaded with all of them. Received: num_layers={given!r}. Run fewer "
                 "with `num_layers` of a call."
             )
+        source = str(self.directory / CONFIG_FILE)
+        check_backbone_size(config, self.stored_shapes(), source)
         warn_of_depth(given, stored)
         if kwargs.get("dtype") is None:
             # Floats are loaded in the current policy, quantized weights as they are.
@@ -228,13 +191,9 @@ class Preset(Checkpoint):
         """Return a tokenizer after loading its vocabulary, from here or the base."""
         if tokenizer is not None:
             asset = self.directory / "assets/tokenizer" / tokenizer.file_assets[0]
-            if asset.exists() or self.base is None:
-                tokenizer.load_assets(str(asset.parent))
-            else:
-                found = base_preset.read_base_vocabulary(
-                    self.files, self.base, type(tokenizer)
-                )
-                tokenizer.set_proto(found)
+            if self.base is not None and not asset.exists():
+                asset = self.base.directory / "assets/tokenizer" / asset.name
+            tokenizer.load_assets(str(asset.parent))
         return tokenizer
 
     def load_weights(
@@ -245,7 +204,9 @@ class Preset(Checkpoint):
             if self.base is None:
                 backbone.load_weights(str(weights_path(self.directory)))
             else:
-                base_preset.add_difference(backbone, self.files, self.base)
+                changes = read_difference(self.directory / DIFFERENCE_FILE, backbone)
+                self.base.load_weights(backbone)
+                add_difference(backbone, changes)
         if not hasattr(model, "backbone") or self.saved_task is None:
             return
         path = self.directory / TASK_WEIGHTS_FILE
@@ -303,10 +264,6 @@ def _build(config: Mapping[str, Any], arguments: Mapping[str, Any]) -> Any:
     complete = copy.deepcopy(dict(config))
     complete["config"] |= arguments
     return keras.saving.deserialize_keras_object(complete)
-
-
-def _shapes(path: Path) -> list[tuple[int, ...]]:
-    return [array.shape for array in stored_arrays(path)]
 
 
 def _missing(path: Path, named_by: Path) -> ValueError:

@@ -12,13 +12,11 @@ import numpy as np
 
 from keras_albert.devices.batch_sharding import MASKED_TOKENS
 from keras_albert.preprocessors.albert_tokenizer import AlbertTokenizer
-from keras_albert.preprocessors.masked_lm import draw_pairs
 from keras_albert.pretraining import prepared_files
 from keras_albert.pretraining.config import PretrainingConfig
-from keras_albert.text.masking import MaskingRates, WholeWordMasking
-from keras_albert.text.packing import EncodedTexts, SpecialIds
+from keras_albert.text.masking import MaskingRates, WholeWordMasking, draw_pairs
+from keras_albert.text.packing import EncodedTexts, SpecialIds, TokenRows, ragged_range
 from keras_albert.text.random_rows import RowDraws, permute
-from keras_albert.text.tokenizer.token_rows import TokenRows, ragged_range
 from keras_albert.types import Batch, Int64Array
 from keras_albert.utils.arguments import check_at_least, check_positive
 from keras_albert.utils.remote import fetch
@@ -89,10 +87,7 @@ class PretrainingBatches:
         self.sequence_length = sequence_length
         self.accumulation_steps = accumulation_steps
         self.shuffle = shuffle
-        tokenizer = data.tokenizer
-        self._special = SpecialIds(
-            tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.pad_token_id
-        )
+        self._special = SpecialIds.of(data.tokenizer.vocabulary)
         # The last rows.
         self._block = lru_cache(maxsize=1)(self._new_block)
 
@@ -344,7 +339,7 @@ class PretrainingData:
         self.tokenizer = AlbertTokenizer(
             self.directory / prepared_files.VOCABULARY_FILE, text_rules="keep"
         )
-        self.masking = WholeWordMasking(self.tokenizer, rates)
+        self.masking = WholeWordMasking(self.tokenizer.vocabulary, rates)
         self.files = prepared_files.ExampleFiles(
             [str(self.directory / name) for name in self.metadata.shards[split]],
             self.metadata.files,

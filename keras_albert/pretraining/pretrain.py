@@ -130,7 +130,7 @@ def _pretrain(
             first = partial(batches.batch, 0, devices.shard, devices.num_shards)
             devices.prepare(task, devices.on_all(first))
             if before is None:
-                recorder.begin(checkpoint, task)
+                recorder.start(checkpoint, task)
             else:
                 recorder.copy_state_to(before, task)
             held_out = stage.held_out()

@@ -40,13 +40,29 @@ class NamedClasses(AlbertTask):
     traits = TaskTraits(set_by_targets=("labels",))
 
     @classmethod
-    def from_preset(cls, preset: str | os.PathLike[str], **kwargs: Any) -> Self:
+    def from_preset(
+        cls,
+        preset: str | os.PathLike[str],
+        load_weights: bool = True,
+        dtype: Any = None,
+        num_classes: int | None = None,
+        labels: Sequence[str] | None = None,
+        **kwargs: Any,
+    ) -> Self:
         """Load the task, or a backbone with a new head.
 
         Args:
-            preset: See `PresetMixin.from_preset`.
-            **kwargs: See `PresetMixin.from_preset`. With `num_classes` or `labels` the
-                head is new, with random weights, even if the preset has one.
+            preset: string or path. See `AlbertBackbone.from_preset`.
+            load_weights: bool. `False` leaves all weights random. Defaults to `True`.
+            dtype: string or `keras.DTypePolicy`. Defaults to `None`: Keras' policy, or
+                the preset's if it is quantized.
+            num_classes: int. With it or with `labels`, the head is new, with random
+                weights, even if the preset has one. Defaults to `None`: the preset's
+                head.
+            labels: List of string. The names of the classes of a new head. Defaults to
+                `None`.
+            **kwargs: Arguments of the constructors of the task and of its backbone
+                that override the preset's, such as `remat=True` or `preprocessor=None`.
 
         Returns:
             The task.
@@ -59,14 +75,11 @@ class NamedClasses(AlbertTask):
             >>> classifier.num_classes
             3
         """
-        if kwargs.get("labels") is not None:
-            kwargs["num_classes"] = count_classes(
-                kwargs.get("num_classes"), kwargs["labels"]
-            )
-        elif "num_classes" in kwargs:
-            # Not the names of the classes of the preset's head.
-            kwargs["labels"] = None
-        return super().from_preset(preset, **kwargs)
+        if labels is not None or num_classes is not None:
+            # Without `labels`, not the names of the classes of the preset's head.
+            kwargs["num_classes"] = count_classes(num_classes, labels)
+            kwargs["labels"] = labels
+        return super().from_preset(preset, load_weights, dtype, **kwargs)
 
     @classmethod
     def _check_new_head(cls, arguments: Mapping[str, Any]) -> None:

@@ -14,16 +14,16 @@ from keras_albert.data.batches import LengthBatches
 from keras_albert.data.labels import encode_classes
 from keras_albert.data.tables import first_outside, read_positions
 from keras_albert.layers.heads import MaskedLMHead
-from keras_albert.layers.run_layers import call_layer
+from keras_albert.layers.torch_inference import fast_call
 from keras_albert.preprocessors.masked_lm import (
     AlbertMaskedLMPreprocessor,
     AlbertPretrainerPreprocessor,
-    WrittenMasks,
 )
 from keras_albert.tasks.heads import output_dense
 from keras_albert.tasks.losses_and_metrics import TokenAccuracy
 from keras_albert.tasks.predict import outputs_of, softmax
 from keras_albert.tasks.task import AlbertTask, TaskTraits
+from keras_albert.text.masking import WrittenMasks
 from keras_albert.types import Activation, Int64Array, IntArray, Tensor, Texts
 from keras_albert.utils.arguments import check_positive
 
@@ -283,7 +283,7 @@ class AlbertMaskedLM(MaskedLMTask, keras_hub.models.MaskedLM):
     ) -> Any:
         ids = backbone_inputs(self.backbone, inputs)
         x = run_encoder(self.backbone, ids, training, num_layers)
-        return call_layer(self.masked_lm_head, x, inputs["mask_positions"])
+        return fast_call(self.masked_lm_head, x, inputs["mask_positions"])
 
     def token_scores(self, outputs: Any) -> Any:
         """Return the only output."""
@@ -351,11 +351,11 @@ class AlbertPretrainer(MaskedLMTask, keras_hub.models.Task):
         self, inputs: Any, training: bool | None = None, num_layers: int | None = None
     ) -> Any:
         ids = backbone_inputs(self.backbone, inputs)
-        x = call_layer(self.backbone, ids, training=training, num_layers=num_layers)
+        x = fast_call(self.backbone, ids, training=training, num_layers=num_layers)
         tokens, positions = x["sequence_output"], inputs["mask_positions"]
         return {
-            "masked_lm": call_layer(self.masked_lm_head, tokens, positions),
-            "sentence_order": call_layer(self.sentence_order_head, x["pooled_output"]),
+            "masked_lm": fast_call(self.masked_lm_head, tokens, positions),
+            "sentence_order": fast_call(self.sentence_order_head, x["pooled_output"]),
         }
 
     def token_scores(self, outputs: Any) -> Any:

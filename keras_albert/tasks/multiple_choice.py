@@ -8,17 +8,14 @@ import numpy.typing as npt
 
 from keras_albert.backbone import AlbertBackbone, select_inputs
 from keras_albert.data.tables import Columns, read_ids
-from keras_albert.layers.attention import packing_inputs
+from keras_albert.layers.base_layer import packing_inputs
 from keras_albert.layers.heads import MISSING_CHOICE, ChoiceScores, ChoicesToRows
-from keras_albert.layers.run_layers import call_layer
-from keras_albert.preprocessors.multiple_choice import (
-    AlbertMultipleChoicePreprocessor,
-    check_answers,
-    encode_answers,
-)
+from keras_albert.layers.torch_inference import fast_call
+from keras_albert.preprocessors.multiple_choice import AlbertMultipleChoicePreprocessor
 from keras_albert.tasks.heads import output_dense, output_dropout
 from keras_albert.tasks.predict import softmax
 from keras_albert.tasks.task import AlbertTask, TaskTraits
+from keras_albert.text.choices import check_answers, encode_answers
 from keras_albert.text.reading import TextBatch
 from keras_albert.types import FloatArray, IntArray, Mode
 
@@ -89,13 +86,13 @@ class AlbertMultipleChoice(AlbertTask, keras_hub.models.Task):
         self, inputs: Any, training: bool | None = None, num_layers: int | None = None
     ) -> Any:
         ids = select_inputs(self.backbone, inputs)
-        rows = call_layer(self.choices_to_rows, ids) | packing_inputs(inputs)
-        outputs = call_layer(
+        rows = fast_call(self.choices_to_rows, ids) | packing_inputs(inputs)
+        outputs = fast_call(
             self.backbone, rows, training=training, num_layers=num_layers
         )
-        x = call_layer(self.output_dropout, outputs["pooled_output"], training=training)
-        x = call_layer(self.output_dense, x)
-        return call_layer(self.choice_scores, x, ids["padding_mask"])
+        x = fast_call(self.output_dropout, outputs["pooled_output"], training=training)
+        x = fast_call(self.output_dense, x)
+        return fast_call(self.choice_scores, x, ids["padding_mask"])
 
     def default_loss(self) -> keras.losses.Loss:
         """Return cross-entropy over the choices of a question."""

@@ -18,9 +18,9 @@ from keras_albert.data.datasets import Steps, call_and_reject_empty, num_steps
 from keras_albert.data.tables import read_data
 from keras_albert.devices.batch_sharding import num_parts, share_dataset, take_rows
 from keras_albert.devices.processes import restore_on_error, spans_processes
-from keras_albert.layers.attention import packing_inputs
-from keras_albert.layers.run_layers import call_layer
-from keras_albert.text.packing import TextWindows
+from keras_albert.layers.base_layer import packing_inputs
+from keras_albert.layers.torch_inference import fast_call
+from keras_albert.text.windows import TextWindows
 from keras_albert.types import FloatArray, Task, Texts
 from keras_albert.utils.arguments import check_options
 from keras_albert.utils.keras_internals import IN_USE, has_no_value
@@ -108,8 +108,15 @@ def _compile(task: Task, num_layers: int) -> Run:
     """Compile the model for one batch of arrays."""
 
     def run(inputs: dict[str, Any]) -> Any:
-        return call_layer(task, inputs, training=False, num_layers=num_layers)
+        return fast_call(task, inputs, training=False, num_layers=num_layers)
 
+    if _overrides_step(task):
+        if num_layers != task.backbone.num_layers:
+            raise ValueError(
+                "`num_layers` runs the model, but this one has a `predict_step` of its "
+                "user. Leave out `num_layers`, or load the preset with it."
+            )
+        run = partial(_run_step, task)
     if task.run_eagerly:
         return lambda inputs: run(map_outputs(ops.convert_to_tensor, inputs))
     if task.strategy is not None and num_layers == task.backbone.num_layers:
@@ -118,6 +125,21 @@ def _compile(task: Task, num_layers: int) -> Run:
         predict = task.make_predict_function()
         return lambda inputs: predict([(inputs,)])
     return _COMPILERS[keras.config.backend()](task, run)
+
+
+def _overrides_step(task: Task) -> bool:
+    classes = (cls for cls in type(task).__mro__ if "predict_step" in vars(cls))
+    is_ours = next(classes).__module__.startswith("keras_albert.")
+    return "predict_step" in vars(task) or not is_ours
+
+
+def _run_step(task: Task, inputs: dict[str, Any]) -> Any:
+    """Run a user's `predict_step`, which on JAX takes the values of variables."""
+    if keras.config.backend() != "jax":
+        return task.predict_step((inputs,))
+    groups = task.trainable_variables, task.non_trainable_variables
+    state = [[variable.value for variable in group] for group in groups]
+    return task.predict_step(state, (inputs,))[0]
 
 
 def _compile_for_tensorflow(task: Task, run: Run) -> Run:

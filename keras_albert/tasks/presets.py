@@ -10,7 +10,6 @@ import keras
 
 from keras_albert.backbone import AlbertBackbone
 from keras_albert.presets.checkpoint import OWN_FORMAT, Checkpoint, open_checkpoint
-from keras_albert.presets.checkpoint_exports import CheckpointExports
 from keras_albert.presets.preset_mixin import PresetMixin
 from keras_albert.presets.stored_weights import check_stored_weights, head_weights
 from keras_albert.tasks.cloning import at_depth, with_backbone
@@ -34,7 +33,7 @@ _OF_ANY_MODEL = ("compile", "load_weights", "name", "trainable")
 _PADDING = 128
 
 
-class TaskPresets(CheckpointExports, PresetMixin, _Task):
+class TaskPresets(PresetMixin, _Task):
     """`from_preset` and `save_to_preset` of a task, as a mixin."""
 
     backbone_cls = AlbertBackbone
@@ -112,6 +111,8 @@ class TaskPresets(CheckpointExports, PresetMixin, _Task):
             )
             # Read by `compile`, which the constructor calls.
             kwargs["backbone"].pretrained = load_weights
+        if not keep_head:
+            checkpoint.check_head(known)
         if "preprocessor" not in kwargs:
             found = checkpoint.load_preprocessor(built.preprocessor_cls)
             if checkpoint.format.key != OWN_FORMAT:

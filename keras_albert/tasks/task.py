@@ -37,9 +37,8 @@ from keras_albert.devices.processes import (
     train_in_processes,
 )
 from keras_albert.devices.strategy import refuse_sharded
-from keras_albert.layers.attention import packed_rows
-from keras_albert.layers.base_layer import config_from_attributes
-from keras_albert.layers.run_layers import call_layer, is_bare
+from keras_albert.layers.base_layer import config_from_attributes, packed_rows
+from keras_albert.layers.torch_inference import fast_call, use_torch_inference
 from keras_albert.tasks.compile import CompiledTask
 from keras_albert.tasks.predict import (
     PredictFunction,
@@ -150,7 +149,8 @@ class AlbertTask(CompiledTask, TaskPresets):
         backbone = self.backbone
         num_layers = num_layers or self._depth or backbone.num_layers
         is_graph = num_layers == backbone.encoder.num_layers
-        if is_graph and packed_rows(inputs) is None and not is_bare(inputs):
+        is_graph = is_graph and not use_torch_inference(inputs)
+        if is_graph and packed_rows(inputs) is None:
             inputs = select_inputs(self, inputs)
             return super().call(inputs, training=training, mask=mask)
         return self._run_layers(inputs, training, num_layers)
@@ -631,7 +631,7 @@ class AlbertTask(CompiledTask, TaskPresets):
         if keras.config.backend() != "torch":
             return super().predict_step(*state, data)
         x, _, _ = keras.utils.unpack_x_y_sample_weight(data)
-        return call_layer(self, x, training=False)
+        return fast_call(self, x, training=False)
 
     def get_metrics_result(self) -> dict[str, Any]:
         """Return the metrics of this process; Keras 3.16 would wait for the others."""

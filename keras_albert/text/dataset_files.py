@@ -3,9 +3,9 @@
 import json
 import os
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, NamedTuple
 
+from keras_albert.utils.reading import reading
 from keras_albert.utils.remote import fetch
 
 
@@ -93,11 +93,8 @@ def read_squad(path: str | os.PathLike[str]) -> SquadFile:
         [{'text': ['Rome'], 'answer_start': [0]}]
     """
     path = fetch(path)
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
-        msg = f"{path} is not JSON in UTF-8 ({error}). Read or download it again."
-        raise ValueError(msg) from error
+    with reading(path):
+        content = json.loads(path.read_bytes())
     rows = list(_questions(_Place(str(path), content)))
     seen: dict[str, str] = {}
     for identity, _, _, _, where in rows:
@@ -176,7 +173,7 @@ def read_conll(
     r"""Read a CoNLL file: a word and its tag on each line, a blank line after a text.
 
     Columns are separated by tabs if the line contains a tab, otherwise by spaces.
-    Lines that begin with `-DOCSTART-` separate texts as well.
+    Lines that start with `-DOCSTART-` separate texts as well.
 
     Args:
         path: string or path. A UTF-8 file.
@@ -201,8 +198,11 @@ def read_conll(
         ([['Ada', 'wrote'], ['Oslo']], [['B-person', 'O'], ['B-place']])
     """
     texts: list[tuple[list[str], list[str]]] = [([], [])]
+    path = fetch(path)
+    with reading(path, "Convert it to UTF-8, for instance with `iconv`."):
+        content = path.read_bytes().decode("utf-8-sig")
     # Not `splitlines`, which also splits at characters that occur within tweets.
-    for number, line in enumerate(_read_text(fetch(path)).split("\n"), start=1):
+    for number, line in enumerate(content.split("\n"), start=1):
         words, tags = texts[-1]
         if not line.strip() or line.startswith(_DOCUMENT):
             if words:
@@ -226,15 +226,3 @@ def read_conll(
         msg = f"{path} contains no words. A line should be a word, a tab and its tag."
         raise ValueError(msg)
     return [words for words, _ in found], [tags for _, tags in found]
-
-
-def _read_text(path: Path) -> str:
-    data = path.read_bytes()
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise ValueError(
-            f"{path}, line {line}, is not UTF-8 ({error.reason}). Convert the file, "
-            "for instance with `iconv`."
-        ) from error

@@ -1,17 +1,27 @@
-"""Whole-word masking, vectorized over rows."""
+"""Whole-word masking of rows, texts with masks to fill, and pairs in two orders."""
 
 import math
 import re
 import unicodedata
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from keras_albert.text.random_rows import Draws, number_in_row, uniform
+from keras_albert.text.packing import EncodedTexts, TokenRows, ragged_range
+from keras_albert.text.random_rows import (
+    Draws,
+    RowSeeds,
+    UInt64Array,
+    hashed,
+    number_in_row,
+    uniform,
+)
 from keras_albert.text.tokenizer.text_rules import UNSPACED
-from keras_albert.types import FloatArray, Int64Array, IntArray
+from keras_albert.text.tokenizer.vocabularies import Vocabulary
+from keras_albert.types import Batch, FloatArray, Int64Array, IntArray
 from keras_albert.utils.arguments import check_at_most, check_positive, check_rates
 
 # Which words of a run are masked.
@@ -74,16 +84,18 @@ class WholeWordMasking:
     # one word at least. Source: [Lan et al., 2020](https://arxiv.org/abs/1909.11942),
     # section 4.1, and [Joshi et al., 2020](https://arxiv.org/abs/1907.10529).
 
-    def __init__(self, tokenizer: Any, rates: MaskingRates | None = None) -> None:
+    def __init__(
+        self, vocabulary: Vocabulary, rates: MaskingRates | None = None
+    ) -> None:
         self.rates = rates or MaskingRates()
-        self.word_starts = WordStarts(tokenizer)
-        self.mask_token_id = int(tokenizer.mask_token_id)
-        self.pad_token_id = int(tokenizer.pad_token_id)
-        self._drawable: IntArray = tokenizer.vocabulary.text_ids
+        self.word_starts = WordStarts(vocabulary)
+        self.mask_token_id = vocabulary.special_ids["mask_token"]
+        self.pad_token_id = vocabulary.special_ids["pad_token"]
+        self._drawable: IntArray = vocabulary.text_ids
         if not len(self._drawable):
             raise ValueError(
-                f"The vocabulary's {tokenizer.vocabulary_size()} pieces are all "
-                "special, but masking needs others to draw from. Train one with "
+                f"All {len(vocabulary.pieces)} pieces of the vocabulary are special, "
+                "so there is none to replace a token by. Train one with "
                 "`keras_albert.text.train_vocabulary`."
             )
         weights = 1 / np.arange(1, self.rates.max_ngram + 1)
@@ -129,19 +141,19 @@ class WholeWordMasking:
             return places
         starts = self.word_starts(token_ids).reshape(-1)[places]
         first = self.word_starts.segment_starts(token_ids).reshape(-1)[places]
-        # Words: the index in `places` where each begins, and its number of tokens.
-        begins = np.flatnonzero(starts)
-        sizes = np.diff(begins, append=len(places))
-        rows = places[begins] // width
-        run_begins = self._cut_runs(first[begins], rows, draws)
-        run_sizes = np.add.reduceat(sizes, run_begins)
-        run_rows = rows[run_begins]
+        # Words: the index in `places` where each starts, and its number of tokens.
+        firsts = np.flatnonzero(starts)
+        sizes = np.diff(firsts, append=len(places))
+        rows = places[firsts] // width
+        run_starts = self._cut_runs(first[firsts], rows, draws)
+        run_sizes = np.add.reduceat(sizes, run_starts)
+        run_rows = rows[run_starts]
         in_row = np.bincount(places // width, minlength=num_rows)
         taken = self._take_runs(run_rows, run_sizes, in_row, slots, draws)
         # From runs to words, then to tokens.
-        lengths = np.diff(run_begins, append=len(begins))
+        lengths = np.diff(run_starts, append=len(firsts))
         words = np.repeat(taken == _WHOLE, lengths)
-        first_only = run_begins[taken == _FIRST_WORD]
+        first_only = run_starts[taken == _FIRST_WORD]
         words[first_only] = sizes[first_only] <= slots[run_rows[taken == _FIRST_WORD]]
         return places[np.repeat(words, sizes)]
 
@@ -174,12 +186,12 @@ class WholeWordMasking:
         order = np.argsort(run_rows + uniform(draws, run_rows), kind="stable")
         sizes, rows = run_sizes[order], run_rows[order]
         opening = np.flatnonzero(np.diff(rows, prepend=-1))
-        begins = np.cumsum(sizes) - sizes
-        begins -= np.repeat(begins[opening], np.diff(opening, append=len(rows)))
-        # A row's runs form a circle, and those that begin within a window of random
+        starts = np.cumsum(sizes) - sizes
+        starts -= np.repeat(starts[opening], np.diff(opening, append=len(rows)))
+        # A row's runs form a circle, and those that start within a window of random
         # position are selected: the probability does not depend on a run's size.
         turn = uniform(draws, np.arange(len(in_row))) * in_row
-        distance = (begins - turn[rows]) % in_row[rows]
+        distance = (starts - turn[rows]) % in_row[rows]
         window = np.minimum(self.rates.mask_selection_rate * in_row, slots)
         inside = np.flatnonzero(distance < window[rows])
         inside = inside[np.lexsort((distance[inside], rows[inside]))]
@@ -205,17 +217,16 @@ _APOSTROPHES = "'\u2019"
 class WordStarts:
     """Finds the starts of words with lookup tables over the vocabulary."""
 
-    # A piece begins a word if it begins with U+2581 or a segment, or if its first or
+    # A piece starts a word if it starts with U+2581 or a segment, or if its first or
     # the previous character is punctuation (no apostrophe), a symbol or of a script
     # without spaces. A single U+2581 belongs to the next piece, a combining mark to the
-    # previous one. In WordPiece, a piece without `##` begins a word, as in BERT.
+    # previous one. In WordPiece, a piece without `##` starts a word, as in BERT.
 
-    def __init__(self, tokenizer: Any) -> None:
-        vocabulary = tokenizer.vocabulary
+    def __init__(self, vocabulary: Vocabulary) -> None:
         texts = vocabulary.texts
         self._is_special = np.zeros(len(texts), bool)
-        self._is_special[tokenizer.special_token_ids] = True
-        self._opens = vocabulary.begins_word
+        self._is_special[list(vocabulary.special_ids.values())] = True
+        self._opens = vocabulary.starts_word
         if vocabulary.marks_words:
             texts = [""] * len(texts)
         self._is_space = np.array([text == " " for text in texts])
@@ -257,3 +268,148 @@ def _stands_alone(character: str) -> bool:
 def _category(character: str) -> str:
     """Return the first letter of a character's category: "L", "M", "N", ..."""
     return unicodedata.category(character)[0] if character else ""
+
+
+def text_keys(seed: int, columns: tuple[TokenRows, ...]) -> UInt64Array:
+    """Return a key for each row, by the seed and the row's tokens alone."""
+    numbers: list[Any] = []
+    for column in columns:
+        places = ragged_range(np.zeros_like(column.lengths), column.lengths)
+        sums = np.append(np.uint64(0), np.cumsum(hashed(column.values, places)))
+        starts = column.starts
+        numbers += [column.lengths, sums[starts + column.lengths] - sums[starts]]
+    return hashed(seed, *numbers)
+
+
+@dataclass
+class MaskedTexts:
+    """Texts that are masked when they are packed; see `Examples`."""
+
+    texts: EncodedTexts
+    masking: WholeWordMasking
+    seeds: RowSeeds
+    sample_weight: FloatArray | None = None
+    lengths: Int64Array = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.lengths = self.texts.lengths
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    def pack(self, rows: Int64Array, length: int) -> Batch:
+        """Pack and mask some rows; see `Examples`."""
+        packed = self.texts.pack(rows, length)
+        masked = self.masking(packed["token_ids"], self.seeds.draws(rows))
+        x = packed | {"token_ids": masked.token_ids, "mask_positions": masked.positions}
+        weights = masked.weights
+        if self.sample_weight is not None:
+            weights = weights * self.sample_weight[rows, None]
+        return x, masked.labels, weights
+
+
+class MaskedPairs(NamedTuple):
+    """A batch of masked pairs; `changed` is 1 for a changed pair."""
+
+    x: dict[str, IntArray]
+    labels: IntArray
+    weights: FloatArray
+    changed: IntArray
+
+
+def draw_pairs(
+    pairs: EncodedTexts,
+    changed_pairs: EncodedTexts,
+    masking: WholeWordMasking,
+    draws: Draws,
+    rows: Int64Array,
+    length: int,
+) -> MaskedPairs:
+    """Pack some pairs, change each with probability 0.5, and mask them."""
+    changed = uniform(draws, np.arange(len(rows))) < 0.5
+    x: dict[str, IntArray] = {}
+    for texts, here in ((pairs, ~changed), (changed_pairs, changed)):
+        for name, packed in texts.pack(rows[here], length).items():
+            x.setdefault(name, np.empty((len(rows), length), np.int32))[here] = packed
+    masked = masking(x["token_ids"], draws)
+    x |= {"token_ids": masked.token_ids, "mask_positions": masked.positions}
+    return MaskedPairs(x, masked.labels, masked.weights, changed.astype(np.int32))
+
+
+@dataclass
+class SegmentPairs(MaskedTexts):
+    """Pairs that are swapped with probability 0.5, and masked, when they are packed."""
+
+    swapped: EncodedTexts = field(kw_only=True)
+
+    def pack(self, rows: Int64Array, length: int) -> Batch:
+        """Pack, swap and mask some pairs; see `Examples`."""
+        draws = self.seeds.draws(rows)
+        drawn = draw_pairs(self.texts, self.swapped, self.masking, draws, rows, length)
+        y = {"masked_lm": drawn.labels, "sentence_order": drawn.changed}
+        weight = np.ones(len(rows), np.float32)
+        if self.sample_weight is not None:
+            weight = self.sample_weight[rows]
+        weights = {
+            "masked_lm": drawn.weights * weight[:, None],
+            "sentence_order": weight,
+        }
+        return drawn.x, y, weights
+
+
+class WrittenMasks:
+    """Texts that contain mask tokens to fill; see `Examples`."""
+
+    def __init__(self, texts: EncodedTexts, mask_token_id: int) -> None:
+        self.texts = texts
+        self.lengths = texts.lengths
+        self.mask_token_id = mask_token_id
+        # The number of masks in each row before truncation.
+        self.written = np.zeros(len(texts), np.int64)
+        for column in texts.columns:
+            row = np.repeat(np.arange(len(texts)), column.lengths)
+            masks = row[column.values == mask_token_id]
+            self.written += np.bincount(masks, minlength=len(texts))
+        # The same for all batches, so that outputs do not depend on the batch; a power
+        # of two, since the model is compiled for each number.
+        most = int(self.written.max(initial=1))
+        self.slots = 1 << (max(most, 1) - 1).bit_length()
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    def pack(self, rows: Int64Array, length: int) -> Batch:
+        """Pack some rows and their mask positions, 0 in unused slots."""
+        x: dict[str, Any] = self.texts.pack(rows, length)
+        row, place = np.nonzero(x["token_ids"] == self.mask_token_id)
+        positions = np.zeros((len(rows), self.slots), np.int32)
+        positions[row, number_in_row(row)] = place
+        return (x | {"mask_positions": positions},)
+
+
+def tokenize_masks(
+    vocabulary: Vocabulary, texts: Sequence[str], length: int | None = None
+) -> TokenRows:
+    """Tokenize texts with masks; "[MASK]." is `[MASK]` and ".", as "word." is."""
+    mask = vocabulary.special_tokens["mask_token"]
+    parts = [text.split(mask) for text in texts]
+    # All parts of all texts in one multithreaded call.
+    flat = [part for row in parts for part in row]
+    tokens = vocabulary.encode(flat)
+    mask_id = np.array([vocabulary.special_ids["mask_token"]], np.int32)
+    found = iter(tokens)
+    rows = []
+    for row in parts:
+        ids = [next(found)]
+        for part in row[1:]:
+            ids += [mask_id, _without_space(vocabulary, part, next(found))]
+        rows.append(np.concatenate(ids))
+    return TokenRows.from_arrays([row[:length] for row in rows])
+
+
+def _without_space(vocabulary: Vocabulary, text: str, ids: IntArray) -> IntArray:
+    """Remove the space before a text, unless it starts with one."""
+    if not len(ids) or text[0].isspace():
+        return ids
+    inner = vocabulary.inner_ids[ids[:1]]
+    return np.concatenate([inner[inner >= 0], ids[1:]])

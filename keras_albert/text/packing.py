@@ -1,26 +1,179 @@
-"""Tokenized examples, their windows, and the rows of a batch packed of them."""
+"""Rows of token ids: truncated, packed with special tokens, padded as batches."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, Protocol
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
+from typing import Any, NamedTuple, Protocol
 
-import keras
 import numpy as np
 import numpy.typing as npt
 
 from keras_albert.text.reading import plain_column
-from keras_albert.text.tokenizer import token_rows
-from keras_albert.types import (
-    Batch,
-    FloatArray,
-    Int64Array,
-    IntArray,
-    Tensor,
-    Truncation,
-)
+from keras_albert.text.tokenizer.vocabularies import Vocabulary
+from keras_albert.types import Batch, FloatArray, Int64Array, IntArray, Truncation
 
-_WEIGHTS_ARE = "`sample_weight` must have a number for each example."
+# Number of batches that are sorted by length together during training: enough that
+# the rows of a batch have nearly the same length, few enough for a good shuffle.
+_BATCHES_A_POOL = 64
+
+
+class TokenRows(NamedTuple):
+    """A ragged batch of token ids, stored flat, so that NumPy packs it without a loop.
+
+    Row `i` is `values[starts[i] : starts[i] + lengths[i]]`. `len()` returns the
+    number of rows.
+
+    Args:
+        values: int32 array `(total,)`. The ids of all rows, concatenated.
+        lengths: int64 array `(rows,)`. The number of ids of each row.
+
+    Example:
+        >>> rows = TokenRows.from_lists([[5, 6, 7], [], [8]])
+        >>> rows.starts
+        array([0, 3, 3])
+        >>> rows.take([2, 0]).to_lists()
+        [[8], [5, 6, 7]]
+    """
+
+    values: npt.NDArray[np.int32]
+    lengths: npt.NDArray[np.int64]
+
+    @classmethod
+    def from_lists(cls, rows: Iterable[Sequence[int]]) -> "TokenRows":
+        """Concatenate lists, or other sequences, of int.
+
+        Example:
+            >>> from keras_albert.text import TokenRows
+            >>> TokenRows.from_lists([[5, 6], [7]]).to_lists()
+            [[5, 6], [7]]
+        """
+        rows = list(rows)
+        lengths = np.fromiter(map(len, rows), np.int64, len(rows))
+        total = int(lengths.sum())
+        values = np.fromiter(chain.from_iterable(rows), np.int32, total)
+        return cls(values, lengths)
+
+    @classmethod
+    def from_arrays(cls, rows: Sequence[npt.NDArray[np.int32]]) -> "TokenRows":
+        """Concatenate int32 arrays, without a loop over their ids.
+
+        Example:
+            >>> import numpy as np
+            >>> from keras_albert.text import TokenRows
+            >>> rows = [np.array([5, 6], "int32"), np.array([7], "int32")]
+            >>> TokenRows.from_arrays(rows).to_lists()
+            [[5, 6], [7]]
+        """
+        lengths = np.fromiter(map(len, rows), np.int64, len(rows))
+        values = np.concatenate(rows) if rows else np.empty(0, np.int32)
+        return cls(values.astype(np.int32, copy=False), lengths)
+
+    @property
+    def starts(self) -> npt.NDArray[np.int64]:
+        """Where each row starts in `values`: int64 array `(rows,)`."""
+        return np.cumsum(self.lengths) - self.lengths
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def to_lists(self) -> list[list[int]]:
+        """Return the rows as lists of `int`.
+
+        Example:
+            >>> from keras_albert.text import TokenRows
+            >>> TokenRows.from_lists([[5, 6], [7]]).to_lists()
+            [[5, 6], [7]]
+        """
+        values, lengths = self.values.tolist(), self.lengths.tolist()
+        ends = np.cumsum(self.lengths).tolist()
+        return [values[end - n : end] for end, n in zip(ends, lengths, strict=True)]
+
+    def take(self, indices: npt.ArrayLike) -> "TokenRows":
+        """Return some of the rows, in any order, with repetitions.
+
+        Args:
+            indices: Integers `(picked,)`; negative indices count from the end.
+
+        Returns:
+            The rows at `indices`.
+
+        Raises:
+            IndexError: If an index is out of range.
+
+        Example:
+            >>> from keras_albert.text import TokenRows
+            >>> TokenRows.from_lists([[5, 6], [7]]).take([1]).to_lists()
+            [[7]]
+        """
+        picked = np.asarray(indices, np.int64).reshape(-1)
+        lengths = self.lengths[picked]
+        return TokenRows(
+            self.values[ragged_range(self.starts[picked], lengths)], lengths
+        )
+
+
+def ragged_range(starts: Int64Array, lengths: Int64Array) -> Int64Array:
+    """Return `length` consecutive numbers from `start` on for each row, joined."""
+    # Number n of the result is `n + shift` of its row.
+    shift = starts - (np.cumsum(lengths) - lengths)
+    return np.arange(lengths.sum()) + np.repeat(shift, lengths)
+
+
+def truncated_lengths(
+    lengths: tuple[Int64Array, ...], budget: int, truncate: Truncation
+) -> tuple[Int64Array, ...]:
+    """Return how many tokens of each text are kept, as in KerasHub, in closed form."""
+    # "round_robin" assigns the budget, without special tokens, one by one, the first
+    # text first; "waterfall" fills it with the first text, then the second.
+    if len(lengths) == 1:
+        return (np.minimum(lengths[0], budget),)
+    first, second = lengths
+    if truncate == "waterfall":
+        first = np.minimum(first, budget)
+    else:
+        share = np.maximum((budget + 1) // 2, budget - second)
+        first = np.minimum(first, share)
+    return first, np.minimum(second, budget - first)
+
+
+def distinct(texts: Iterable[str]) -> tuple[list[str], Int64Array]:
+    """Return the distinct texts, and the index of each text among them."""
+    numbers: dict[str, int] = {}
+    indices = [numbers.setdefault(text, len(numbers)) for text in texts]
+    return list(numbers), np.array(indices, np.int64)
+
+
+def to_id_rows(inputs: Any, vocabulary_size: int) -> tuple[list[list[int]], bool]:
+    """Read ids of one text or many; return whether there was a batch axis."""
+    if isinstance(inputs, TokenRows):
+        rows, batched = inputs.to_lists(), True
+    else:
+        values = _to_python(inputs)
+        batched = isinstance(values, list) and any(isinstance(v, list) for v in values)
+        rows = values if batched else [values if isinstance(values, list) else [values]]
+    for index, row in enumerate(rows):
+        # An id among lists is not a row; the message shows it.
+        for token_id in row if isinstance(row, list) else [[row]]:
+            if not isinstance(token_id, int) or not 0 <= token_id < vocabulary_size:
+                raise ValueError(
+                    f"row {index} of the ids contains {token_id!r}; ids of this "
+                    f"vocabulary are whole numbers from 0 to {vocabulary_size - 1}, in "
+                    "one list or a list of lists. Take a model's ids with argmax, and "
+                    "leave out labels such as -100."
+                )
+    return rows, batched
+
+
+def _to_python(inputs: Any) -> Any:
+    """Convert arrays and tensors, also inside lists, to lists and `int`."""
+    if isinstance(inputs, list | tuple):
+        return [_to_python(item) for item in inputs]
+    if hasattr(inputs, "to_list"):  # a ragged TensorFlow tensor
+        return inputs.to_list()
+    if hasattr(inputs, "tolist"):  # NumPy, JAX, PyTorch
+        return inputs.tolist()
+    if hasattr(inputs, "numpy"):  # TensorFlow, a Keras variable
+        return inputs.numpy().tolist()
+    return inputs
 
 
 class Examples(Protocol):
@@ -72,27 +225,31 @@ def pack_all(
     longest = int(examples.lengths.max(initial=1))
     batch: Any = examples.pack(np.arange(len(examples)), padded_length(longest))
     if not batched:
-        batch = keras.tree.map_structure(lambda array: array[0], batch)
-    x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(batch)
+        batch = _first_row(batch)
+    x, y, sample_weight = (*batch, None, None)[:3]
     return x, y, sample_weight
+
+
+def _first_row(batch: Any) -> Any:
+    if isinstance(batch, tuple):
+        return tuple(map(_first_row, batch))
+    if isinstance(batch, dict):
+        return {name: _first_row(part) for name, part in batch.items()}
+    return batch[0]
 
 
 def read_weights(sample_weight: Any, axes: int = 1) -> Any:
     """Read weights of examples, or a dict of them: finite and not negative."""
     if isinstance(sample_weight, Mapping):
         return {name: read_weights(part, axes) for name, part in sample_weight.items()}
-    sample_weight = plain_column(sample_weight)
-    try:
-        weights = np.asarray(sample_weight, np.float32)
-    except (TypeError, ValueError) as error:
-        msg = f"{_WEIGHTS_ARE} Received: {sample_weight!r:.80} ({error})"
-        raise ValueError(msg) from error
-    if not weights.ndim:
-        raise ValueError(f"{_WEIGHTS_ARE} Received: {sample_weight!r:.80}")
+    weights = np.asarray(plain_column(sample_weight), np.float32)
     if axes == 1 and weights.ndim == 2 and weights.shape[1] == 1:
         weights = weights[:, 0]
-    if weights.ndim > axes:
-        raise ValueError(f"{_WEIGHTS_ARE} Received an array of shape {weights.shape}.")
+    if not 1 <= weights.ndim <= axes:
+        raise ValueError(
+            "`sample_weight` must have a number for each example. Received an array of "
+            f"shape {weights.shape}."
+        )
     # False for NaN.
     valid = (weights >= 0) & (weights < np.inf)
     is_valid = np.asarray(valid.all(axis=tuple(range(1, weights.ndim))))
@@ -132,22 +289,18 @@ def check_counts(count: int, targets: Any, weights: Any) -> None:
                 )
 
 
-@dataclass(frozen=True)
-class SpecialIds:
+class SpecialIds(NamedTuple):
     """The ids that packing adds: `[CLS]` first, `[SEP]` after each text."""
 
     cls: int
     sep: int
     pad: int
 
-
-def check_truncation(truncate: str) -> None:
-    """Raise if `truncate` is neither "round_robin" nor "waterfall"."""
-    if truncate not in ("round_robin", "waterfall"):
-        raise ValueError(
-            "`truncate` must be 'round_robin' or 'waterfall'. Received: "
-            f"truncate={truncate!r}"
-        )
+    @classmethod
+    def of(cls, vocabulary: Vocabulary) -> "SpecialIds":
+        """Return the ids of a vocabulary."""
+        ids = vocabulary.special_ids
+        return cls(ids["cls_token"], ids["sep_token"], ids["pad_token"])
 
 
 class EncodedTexts:
@@ -155,7 +308,7 @@ class EncodedTexts:
 
     def __init__(
         self,
-        columns: tuple[token_rows.TokenRows, ...],
+        columns: tuple[TokenRows, ...],
         special: SpecialIds,
         max_length: int,
         truncate: Truncation = "round_robin",
@@ -164,7 +317,7 @@ class EncodedTexts:
         self.special = special
         budget = max_length - self.num_specials
         lengths = tuple(column.lengths for column in columns)
-        self._kept = token_rows.truncated_lengths(lengths, budget, truncate)
+        self._kept = truncated_lengths(lengths, budget, truncate)
         self._starts = tuple(column.starts for column in columns)
         self.lengths: Int64Array = np.sum(self._kept, axis=0) + self.num_specials
 
@@ -184,168 +337,64 @@ class EncodedTexts:
         token_ids = np.full((len(indices), length), special.pad, np.int32)
         segment_ids = np.zeros((len(indices), length), np.int32)
         token_ids[:, 0] = special.cls
-        begin = np.ones(len(indices), np.int64)
+        start = np.ones(len(indices), np.int64)
         for segment, column in enumerate(self.columns):
             kept = self._kept[segment][indices]
-            end = begin + kept
-            inside = (position >= begin[:, None]) & (position < end[:, None])
+            end = start + kept
+            inside = (position >= start[:, None]) & (position < end[:, None])
             # Row by row, from left to right: the order of the ids in `column`.
-            source = token_rows.ragged_range(self._starts[segment][indices], kept)
+            source = ragged_range(self._starts[segment][indices], kept)
             token_ids[inside] = column.values[source]
             token_ids[rows, end] = special.sep
             if segment:
                 segment_ids[inside] = segment
                 segment_ids[rows, end] = segment
-            begin = end + 1
-        mask = (position < begin[:, None]).astype(np.int32)
+            start = end + 1
+        mask = (position < start[:, None]).astype(np.int32)
         ids = {"token_ids": token_ids, "segment_ids": segment_ids}
         return {**ids, "padding_mask": mask}
 
 
-def pack_in_graph(
-    segments: tuple[Tensor, ...],
-    special: SpecialIds,
-    max_length: int,
-    truncate: Truncation,
-    pad_to: int | Sequence[int] | None = None,
-) -> dict[str, Tensor]:
-    """Truncate and pack texts like `EncodedTexts`, with TensorFlow operations."""
-    # `pad_to` is a length, rising lengths to choose from, or `None`, the longest row.
-    import tensorflow_text as tf_text  # noqa: PLC0415  (needed in graphs only)
+class SeparateTexts:
+    """Examples of one or several texts, packed as separate rows."""
 
-    is_fair = truncate == "round_robin"
-    kind = tf_text.RoundRobinTrimmer if is_fair else tf_text.WaterfallTrimmer
-    trimmed = kind(max_length - len(segments) - 1).trim(list(segments))
-    return join_in_graph(tuple(trimmed), special, pad_to)
-
-
-def join_in_graph(
-    segments: tuple[Tensor, ...],
-    special: SpecialIds,
-    pad_to: int | Sequence[int] | None = None,
-) -> dict[str, Tensor]:
-    """Join segments of any length to rows; see `pack_in_graph`."""
-    import tensorflow as tf  # noqa: PLC0415  (needed in graphs only)
-    import tensorflow_text as tf_text  # noqa: PLC0415
-
-    token_ids, segment_ids = tf_text.combine_segments(
-        list(segments), start_of_sequence_id=special.cls, end_of_segment_id=special.sep
-    )
-    longest = tf.cast(token_ids.bounding_shape(axis=1), tf.int32)
-    if isinstance(pad_to, int):
-        shape: Any = [None, pad_to]
-    elif pad_to is None:
-        # An empty batch has no longest row, but a model needs at least one token.
-        shape = tf.stack([-1, tf.maximum(longest, 1)])
-    else:
-        buckets = tf.constant(list(pad_to), tf.int32)
-        place = tf.searchsorted(buckets, longest[None])[0]
-        shape = tf.stack([-1, buckets[place]])
-    padding_mask = tf.ones_like(token_ids, dtype=tf.int32)
-    return {
-        "token_ids": token_ids.to_tensor(special.pad, shape=shape),
-        "segment_ids": segment_ids.to_tensor(0, shape=shape),
-        "padding_mask": padding_mask.to_tensor(0, shape=shape),
-    }
-
-
-class OverlappingWindows:
-    """The windows of concatenated documents, and the tokens that each of them owns."""
-
-    # Windows begin `stride` tokens apart, and the last one ends with its document. A
-    # token is owned by the window with the nearest middle, or the first of two. `size`
-    # and `stride` are one number or one for each document. Arrays are int64, or with
-    # another `xp` than NumPy the tensors of that module.
-
-    def __init__(self, lengths: Any, size: Any, stride: Any, xp: Any = np) -> None:
-        # A maximum with 0 would be a `Relu` in TensorFlow's graph.
-        counts = xp.maximum(1 - (size - lengths) // stride, 1)
-        # The document of each window.
-        self.documents = xp.repeat(xp.cumsum(xp.ones_like(lengths)) - 1, counts)
-        kept = xp.minimum(lengths, size)
-        base, first, last, kept, room, stride = (
-            xp.take(each, self.documents)
-            for each in (
-                *(xp.cumsum(lengths) - lengths, xp.cumsum(counts) - counts),
-                *(counts - 1, kept, lengths - kept, stride + 0 * lengths),
-            )
-        )
-        number = xp.cumsum(xp.ones_like(self.documents)) - 1 - first
-
-        def begin(number: Any) -> Any:
-            return base + xp.minimum(number * stride, room)
-
-        def border(number: Any) -> Any:
-            """Return the first token that is nearer than to the window before."""
-            return (begin(number) + begin(number - 1) + kept + 1) // 2
-
-        # The first tokens and those after the last, of the window and of what it owns.
-        self.begins, self.ends = begin(number), begin(number) + kept
-        self.owned_from = xp.where(number == 0, self.begins, border(number))
-        self.owned_to = xp.where(number == last, self.ends, border(number + 1))
+    def __init__(self, columns: tuple[EncodedTexts, ...]) -> None:
+        self.columns = columns
+        # Arrays with an entry for each example, which a task adds.
+        self.extra: dict[str, FloatArray] = {}
+        self.text_lengths: Int64Array = np.stack([c.lengths for c in columns], axis=1)
+        self.lengths: Int64Array = self.text_lengths.max(axis=1)
 
     def __len__(self) -> int:
-        return len(self.documents)
+        return len(self.columns[0])
 
-    @cached_property
-    def tokens(self) -> token_rows.TokenRows:
-        """The tokens of each window, as positions in the concatenated documents."""
-        sizes = self.ends - self.begins
-        at = token_rows.ragged_range(self.begins, sizes).astype(np.int32)
-        return token_rows.TokenRows(at, sizes)
-
-    @property
-    def owned(self) -> npt.NDArray[np.bool_]:
-        """Whether the window owns the token, for each of `tokens.values`."""
-        at, sizes = self.tokens
-        low, high = (np.repeat(x, sizes) for x in (self.owned_from, self.owned_to))
-        return np.asarray((at >= low) & (at < high))
+    def pack(self, indices: Int64Array, length: int) -> dict[str, Any]:
+        """Pack examples; several texts are `(batch, texts, length)`."""
+        packed = [column.pack(indices, length) for column in self.columns]
+        if len(packed) == 1:
+            return packed[0]
+        stacked: dict[str, Any] = {
+            name: np.stack([texts[name] for texts in packed], axis=1)
+            for name in packed[0]
+        }
+        return stacked | {name: array[indices] for name, array in self.extra.items()}
 
 
-def window_stride(stride: int | None, size: int) -> int:
-    """Check the stride; `None` is half a window."""
-    if stride is None:
-        return max(1, size // 2)
-    if not 1 <= stride <= size:
-        raise ValueError(
-            "`stride`, the distance in tokens from window to window, must be from 1 to "
-            f"{size}, the length of a window. Received: stride={stride}"
-        )
-    return stride
+def plan_batches(
+    lengths: Int64Array, batch_size: int, generator: np.random.Generator | None = None
+) -> list[Int64Array]:
+    """Group examples of similar length into batches; the last may be smaller."""
+    # Without a generator the longest are first, to allocate the memory of the whole
+    # run. With one, examples are sorted in pools of 64 batches, which are shuffled.
 
+    def cut(order: Int64Array, size: int) -> list[Int64Array]:
+        return [order[i : i + size] for i in range(0, len(order), size)]
 
-class TextWindows:
-    """Rows `[CLS] window [SEP]` of texts, `stride` tokens apart; see `Examples`."""
-
-    def __init__(
-        self,
-        texts: token_rows.TokenRows,
-        special: SpecialIds,
-        max_length: int,
-        stride: int | None = None,
-    ) -> None:
-        room = max_length - 2
-        windows = OverlappingWindows(texts.lengths, room, window_stride(stride, room))
-        tokens = windows.tokens
-        ids = token_rows.TokenRows(texts.values[tokens.values], tokens.lengths)
-        self._rows = EncodedTexts((ids,), special, max_length)
-        self.lengths = self._rows.lengths
-        self._texts = windows.documents
-        # How many windows each text has.
-        self.counts: Int64Array = np.bincount(self._texts, minlength=len(texts))
-        # The only window of an empty text owns no token, but has a weight too.
-        owned = np.maximum(1, windows.owned_to - windows.owned_from)
-        self._shares = owned / np.bincount(self._texts, owned)[self._texts]
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def pack(self, rows: Int64Array, length: int) -> Batch:
-        """Pack some rows; see `Examples`."""
-        return (self._rows.pack(rows, length),)
-
-    def mean(self, outputs: npt.NDArray[np.floating]) -> FloatArray:
-        """Return the means of each text's windows, weighted by the tokens they own."""
-        sums = np.zeros((len(self.counts), outputs.shape[1]))
-        np.add.at(sums, self._texts, outputs * self._shares[:, None])
-        return sums.astype(np.float32)
+    if generator is None:
+        return cut(np.argsort(-lengths, kind="stable"), batch_size)
+    shuffled = generator.permutation(len(lengths))
+    batches: list[Int64Array] = []
+    for pool in cut(shuffled, _BATCHES_A_POOL * batch_size):
+        in_order = pool[np.argsort(-lengths[pool], kind="stable")]
+        batches += cut(in_order, batch_size)
+    return [batches[i] for i in generator.permutation(len(batches))]

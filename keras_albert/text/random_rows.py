@@ -78,8 +78,8 @@ class RowDraws:
         counts = np.bincount(rows, minlength=len(self._keys))
         first = (np.cumsum(counts) - counts).astype(np.uint64)
         # Entry i of a row is i steps from the row's key, and calls are far apart.
-        begin = self._keys + (np.uint64(self._calls << 32) - first) * _STEP
-        return _mix(begin[rows] + np.arange(len(rows), dtype=np.uint64) * _STEP)
+        start = self._keys + (np.uint64(self._calls << 32) - first) * _STEP
+        return _mix(start[rows] + np.arange(len(rows), dtype=np.uint64) * _STEP)
 
     def random(self, rows: Int64Array) -> npt.NDArray[np.float64]:
         """Draw a number from 0 to below 1 for each entry; see `bits`."""

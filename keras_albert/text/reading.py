@@ -6,16 +6,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from keras_albert.types import Tensor
-
 MAX_COLUMNS = 2
 
 # Names for error messages, by the number of columns.
 COLUMN_NAMES = {1: ("texts",), 2: ("first texts", "second texts")}
-
-# All code points but surrogates, as in Python. RE2 is lenient if the range includes
-# surrogates.
-_UTF8 = r"[\x{0}-\x{D7FF}\x{E000}-\x{10FFFF}]*"
 
 
 class TextBatch(NamedTuple):
@@ -83,10 +77,9 @@ def split_columns(texts: Any) -> tuple[Any, ...]:
 
 def is_graph_text(x: Any) -> bool:
     """Return whether `x` contains symbolic tensors of a TensorFlow graph."""
-    if "tensorflow" not in sys.modules:
+    tf: Any = sys.modules.get("tensorflow")
+    if tf is None:
         return False
-    import tensorflow as tf  # noqa: PLC0415  (already imported, see above)
-
     leaves = x if isinstance(x, tuple) else (x,)
     return any(tf.is_tensor(leaf) and tf.is_symbolic_tensor(leaf) for leaf in leaves)
 
@@ -95,26 +88,6 @@ def is_in_graph() -> bool:
     """Return whether a TensorFlow graph is being traced."""
     tf = sys.modules.get("tensorflow")
     return tf is not None and not tf.executing_eagerly()
-
-
-def check_graph_text(texts: Tensor, name: str = "texts") -> Tensor:
-    """Return texts after a check in the graph that they are UTF-8."""
-    import tensorflow as tf  # noqa: PLC0415  (needed in graphs only)
-
-    texts = tf.convert_to_tensor(texts, tf.string)
-    is_text = tf.strings.regex_full_match(texts, _UTF8)
-    # One more, since `argmin` refuses an empty batch.
-    flat = tf.reshape(tf.cast(is_text, tf.int32), [-1])
-    row = tf.argmin(tf.concat([flat, [1]], axis=0))
-    remedy = (
-        f" of {name} is not UTF-8. Decode it with the encoding it was written in, "
-        'as in `tf.strings.unicode_transcode(texts, "LATIN1", "UTF-8")`.'
-    )
-    message = tf.strings.join(["row ", tf.strings.as_string(row), remedy])
-    check = tf.debugging.Assert(tf.reduce_all(is_text), [message])
-    # Makes later operations wait for the check.
-    with tf.control_dependencies([check]):
-        return tf.identity(texts)
 
 
 def are_texts(x: Any) -> bool:

@@ -139,14 +139,6 @@ from keras_albert import {name}
 {_ON_A_HUB}"""
 
 
-def needs_base(base: str) -> str:
-    """Return what a card says of a model that is the difference from another one."""
-    return (
-        f"The files contain only the difference from {code(base)}, which "
-        "`from_preset` loads as well; its licence applies, too."
-    )
-
-
 def describe_size(task: Task) -> str:
     """Return the sentence on the size of a model."""
     backbone = task.backbone

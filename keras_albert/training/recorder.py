@@ -45,8 +45,8 @@ class StopSignals:
                 # Also in an inner block: libraries replace handlers.
                 before = signal.signal(number, self._note)
                 self._before.setdefault(number, before)
-            # This delivers what the command line has blocked since it began, too.
-            _hold_back(False)
+            # This also delivers what the command line has blocked since it started.
+            _block_sigterm(False)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -64,7 +64,7 @@ class StopSignals:
         with ExitStack() as together:
             with self:
                 # TensorFlow takes SIGTERM for itself when it connects, and forgets it.
-                _hold_back(True)
+                _block_sigterm(True)
                 try:
                     devices = connect()
                 finally:
@@ -79,11 +79,11 @@ class StopSignals:
         self.number = number
 
 
-def _hold_back(is_held: bool) -> None:
+def _block_sigterm(is_blocked: bool) -> None:
     """Block SIGTERM, or unblock it and SIGINT."""
     if not hasattr(signal, "pthread_sigmask"):  # Windows
         return
-    if is_held:
+    if is_blocked:
         signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM,))
     else:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGINT, signal.SIGTERM))
@@ -143,25 +143,25 @@ class TrainingRecorder(keras.callbacks.Callback):
         self._metrics: Arrays | None = None
         self._evaluated: Arrays | None = None
         self._learned: Arrays | None = None
-        self._saved_at = self._agreed_at = time.monotonic()
-        self._agreed, self._next_agreement, self._saved = 0, 0, 0
+        self._saved = self._agreed = (0, 0.0)
+        self._next_agreement = 0
 
-    def begin(self, checkpoint: TrainingCheckpoint | None, task: AlbertTask) -> None:
-        """Begin the run, or resume it from a checkpoint."""
+    def start(self, checkpoint: TrainingCheckpoint | None, task: AlbertTask) -> None:
+        """Start the run, or resume it from a checkpoint."""
         if checkpoint is not None:
             self._restore(checkpoint, task)
         state = [*task.variables, *task.optimizer.variables]
         size = sum(4 * math.prod(each.shape) for each in state)
-        self.devices.on_chief(lambda: self.folder.begin(self.rows, size))
-        self._saved_at = self._agreed_at = time.monotonic()
-        self._agreed = self._next_agreement = self._saved = self.done
+        self.devices.on_chief(lambda: self.folder.start(self.rows, size))
+        # The batch and the time of the last checkpoint, and of the last agreement.
+        self._saved = self._agreed = (self.done, time.monotonic())
 
     def end_if_told(self) -> None:
         """Stop before the first batch if a signal came while the run was set up."""
-        stops = self._must_stop()
-        # The seconds since the start tell nothing of the seconds of a batch.
+        stops, _ = self._agree()
+        # Startup time says nothing about step time.
         self._next_agreement = self.done
-        if stops and self.done == self._saved:
+        if stops and self.done == self._saved[0]:
             raise KeyboardInterrupt(self.stop.number)
 
     def _restore(self, checkpoint: TrainingCheckpoint, task: AlbertTask) -> None:
@@ -215,7 +215,7 @@ class TrainingRecorder(keras.callbacks.Callback):
             self._learned = None
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
-        """Begin or resume a row."""
+        """Start or resume a row."""
         if self._metrics is not None:
             self.devices.assign(self.model.metrics_variables, self._metrics)
             self._metrics = None
@@ -240,8 +240,10 @@ class TrainingRecorder(keras.callbacks.Callback):
         # At the end of a row, `on_epoch_end` writes the checkpoint.
         if self.done % self.batches_per_update or ends_row:
             return
-        stops = self.done >= self._next_agreement and self._must_stop()
-        if stops or self._is_due():
+        stops, saves = False, self._is_counted()
+        if self.done >= self._next_agreement:
+            stops, saves = self._agree()
+        if stops or saves:
             self._save(with_metrics=True)
         if stops:
             raise KeyboardInterrupt(self.stop.number)
@@ -259,8 +261,8 @@ class TrainingRecorder(keras.callbacks.Callback):
             self.best, self.best_done = row[self.monitor[0]], self.done
             self.best_values = self._evaluated or self._copies(self.model.variables)
         is_last = self.done == self.num_batches
-        stops = self._must_stop()
-        if is_last or stops or self._is_due():
+        stops, saves = self._agree()
+        if is_last or stops or saves:
             self._save(with_metrics=False)
         if stops and not is_last:
             raise KeyboardInterrupt(self.stop.number)
@@ -281,28 +283,29 @@ class TrainingRecorder(keras.callbacks.Callback):
         # Some backends return the memory that training modifies.
         return [np.array(value) for value in self.devices.values(variables)]
 
-    def _must_stop(self) -> bool:
-        """Return whether any process was told to stop; all agree on the batch.
+    def _agree(self) -> tuple[bool, bool]:
+        """Return whether all processes stop after this batch, and whether they save.
 
         Several processes call this about once a second: it takes milliseconds.
         """
-        if self.devices.num_processes == 1:
-            return self.stop.requested
-        now, batches = time.monotonic(), max(1, self.done - self._agreed)
-        seconds = (now - self._agreed_at) / batches
-        told, seconds = self.devices.sum([float(self.stop.requested), seconds])
-        # The sums are equal in all processes, and so is the next batch.
-        seconds = max(seconds / self.devices.num_processes, 1e-6)
-        self._next_agreement = self.done + int(_SECONDS_PER_AGREEMENT / seconds)
-        self._agreed, self._agreed_at = self.done, now
+        now = time.monotonic()
+        is_due = now - self._saved[1] >= self.seconds_per_checkpoint
+        done, then = self._agreed
+        seconds = (now - then) / max(1, self.done - done)
+        # The sums are equal in all processes, and so is what follows from them.
+        told, due, seconds = self.devices.sum(
+            [float(self.stop.requested), float(is_due), seconds]
+        )
+        if self.devices.num_processes > 1:
+            seconds = max(seconds / self.devices.num_processes, 1e-6)
+            self._next_agreement = self.done + int(_SECONDS_PER_AGREEMENT / seconds)
+            self._agreed = (self.done, now)
         if told and not self.stop.requested:
             self.stop.number = signal.SIGTERM
-        return bool(told)
+        return bool(told), bool(due) or self._is_counted()
 
-    def _is_due(self) -> bool:
-        waited = time.monotonic() - self._saved_at
-        is_counted = not self.done % self.batches_per_checkpoint
-        return is_counted or waited >= self.seconds_per_checkpoint
+    def _is_counted(self) -> bool:
+        return not self.done % self.batches_per_checkpoint
 
     def _save(self, with_metrics: bool) -> None:
         model = self.model
@@ -326,7 +329,7 @@ class TrainingRecorder(keras.callbacks.Callback):
             self.folder.mirror()
 
         self.devices.on_chief(write)
-        self._saved, self._saved_at = self.done, time.monotonic()
+        self._saved = (self.done, time.monotonic())
 
     def _check(self, values: Arrays) -> None:
         floats = (array for array in values if array.dtype.kind == "f")

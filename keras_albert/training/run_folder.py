@@ -8,7 +8,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -16,8 +16,8 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from keras_albert.presets.checkpoint import CONFIG_FILE, preset_directory
-from keras_albert.utils.atomic_files import atomic_file, folders_above, locked
+from keras_albert.presets.preset_files import CONFIG_FILE, preset_directory
+from keras_albert.utils.atomic_files import atomic_file
 from keras_albert.utils.environment import new_figure, versions
 from keras_albert.utils.reading import reading
 from keras_albert.utils.remote import (
@@ -29,6 +29,7 @@ from keras_albert.utils.remote import (
     remove,
     upload,
 )
+from keras_albert.utils.temporary import folders_above, locked, temporary_directory
 
 Arrays = list[npt.NDArray[Any]]
 
@@ -197,7 +198,7 @@ class RunFolder:
     """The files of a run: its state while it lasts, and its results."""
 
     # A run resumes from its newest checkpoint alone, which is complete at any moment.
-    # That of a remote run is uploaded from a temporary directory.
+    # A remote run has its files in a temporary directory, and uploads them with each.
 
     path: Path
     address: str | None = None
@@ -210,16 +211,13 @@ class RunFolder:
             yield cls(local_path(output))
             return
         address = str(address_of(output))
-        with tempfile.TemporaryDirectory() as temporary:
-            folder = cls(Path(temporary, "run"), address)
-            if files := list_files(address):
-                if f"preset/{CONFIG_FILE}" not in files:
-                    # The upload of the model was interrupted.
-                    files = {
-                        name: described
-                        for name, described in files.items()
-                        if not name.startswith("preset/")
-                    }
+        files = list_files(address)
+        if f"preset/{CONFIG_FILE}" not in files:
+            # The upload of the model was interrupted.
+            files = {k: v for k, v in files.items() if not k.startswith("preset/")}
+        with temporary_directory(Path(tempfile.gettempdir(), "run")) as temporary:
+            folder = cls(temporary / "run", address)
+            if files:
                 download(address, folder.path, files)
             yield folder
 
@@ -230,9 +228,9 @@ class RunFolder:
         return f"{self.address}/{path.relative_to(self.path).as_posix()}"
 
     def mirror(self) -> None:
-        """Upload the files of a remote run, the checkpoint last."""
+        """Upload the files of a remote run."""
         if self.address is not None:
-            upload(self.path, self.address, keep=True)
+            upload(self.path, self.address)
 
     @property
     def preset(self) -> Path:
@@ -257,8 +255,7 @@ class RunFolder:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Lock the directory, which is created, against other processes."""
-        # The lock ends with the process and leaves no file; see `locked` of
-        # `atomic_files`.
+        # The lock ends with the process and leaves no file.
         with folders_above(local_path(self.path) / "run"), locked(self.path):
             yield
 
@@ -273,9 +270,8 @@ class RunFolder:
     def open(
         self, identity: dict[str, Any], may_change: Collection[str] = ()
     ) -> TrainingCheckpoint | None:
-        """Begin a run, or find the interrupted one."""
+        """Return the checkpoint of the interrupted run, if there is one."""
         if not self.last.is_file():
-            self._check_only_ours()
             return None
         checkpoint = TrainingCheckpoint.read(self.last)
         before = checkpoint.notes["identity"]
@@ -292,7 +288,7 @@ class RunFolder:
             )
         return checkpoint
 
-    def begin(self, rows: list[Row], size: int = 0) -> None:
+    def start(self, rows: list[Row], size: int = 0) -> None:
         """Make the directory, and a curve that ends where the run resumes.
 
         The disk must have room for a checkpoint of `size` bytes.
@@ -307,7 +303,7 @@ class RunFolder:
         self.curve.write(rows)
         if self.address is not None:
             # A store that cannot be written to ends the run at its start.
-            upload(self.curve.path, self.shown(self.curve.path), keep=True)
+            upload(self.curve.path, self.shown(self.curve.path))
 
     def finish(
         self,
@@ -331,24 +327,12 @@ class RunFolder:
         self.mirror()
 
     def tidy_up(self) -> None:
-        """Remove what exists only during the run; the checkpoint before the rest."""
+        """Remove what exists only during the run, the checkpoint last."""
         # It can be called again after an interruption, as long as the checkpoint
-        # exists.
+        # exists. Other files in the directory stay.
         if self.address is not None:
             remove(self.shown(self.training))
         self.curve.path.unlink(missing_ok=True)
         self.last.unlink(missing_ok=True)
-        if self.training.exists():
-            shutil.rmtree(self.training)
-
-    def _check_only_ours(self) -> None:
-        ours = {self.last.name, self.curve.path.name}
-        files = sorted(self.training.iterdir()) if self.training.exists() else ()
-        for path in files:
-            # Hidden files are unfinished ones of a killed process.
-            if path.name not in ours and not path.name.startswith("."):
-                raise ValueError(
-                    f"{path} was not written by a run of this version of keras_albert. "
-                    f"Use the version that wrote it, remove {self.training}, or choose "
-                    "another output."
-                )
+        with suppress(OSError):
+            self.training.rmdir()

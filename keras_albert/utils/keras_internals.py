@@ -5,8 +5,10 @@ which fails if a release removes the name or changes its meaning. The versions a
 that have the name; 3.16 and 0.33 are development versions.
 """
 
+import functools
+import operator
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -106,6 +108,7 @@ def set_special_tokens(tokenizer: Any, tokens: Mapping[str, str]) -> None:
         tokenizer._add_special_token(token, name)
 
 
+@functools.cache
 def onednn_linear() -> Any:
     """Return `torch.nn.functional.linear` by oneDNN, or `None`. PyTorch 2.6 to 2.13."""
     # Its arguments: the input, the weights, the bias, an activation, its numbers, its
@@ -115,9 +118,8 @@ def onednn_linear() -> Any:
     return getattr(torch.ops.mkldnn, "_linear_pointwise", None)
 
 
-def count_changes(tensor: Any) -> int:
-    """Return how often a PyTorch tensor was changed, except through its `data`."""
-    return int(tensor._version)
+# How often a PyTorch tensor was changed, except through its `data`.
+count_changes: Callable[[Any], int] = operator.attrgetter("_version")
 
 
 def onednn_packed(weights: Any) -> Any:

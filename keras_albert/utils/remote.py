@@ -3,19 +3,21 @@
 import hashlib
 import os
 import re
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from fnmatch import fnmatch
+from itertools import groupby
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
 from keras_albert.utils.environment import import_package
+from keras_albert.utils.temporary import temporary_directory
 
 _Path = str | os.PathLike[str]
 
 # One slash, as `Path` joins two; one letter is a drive of Windows.
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/+")
+# `user:password@`; the digits after a colon are a port.
+_SECRET = re.compile(r"[^/@]*:(?!\d+/)[^@]*@")
 # Other schemes of fsspec open archives, caches and pages. A `::` would chain them.
 _STORES = (
     *("abfs", "abfss", "az", "gcs", "gs", "hdfs"),
@@ -25,18 +27,26 @@ _STORES = (
 _SECONDS_TO_LIST, _SECONDS_TO_COPY = 60, 600
 _LEAST_BYTES_PER_SECOND = 50_000
 
-# Who finds one of these finds the rest, so they are uploaded last, in this order.
-_LAST = (
-    *("*.json", "metadata.json", "saved_model.pb"),
-    *("*config.json", "last.safetensors"),
-)
+# By the kind of an error, the first that fits.
+_REMEDIES: dict[type[Exception], str] = {
+    ImportError: "Install what it names.",
+    FileNotFoundError: "Correct the address.",
+    PermissionError: "Check the credentials.",
+}
 
 
 def address_of(path: _Path) -> str | None:
     """Return the address that a path is; a `Path` of one has lost a slash."""
     name = os.fspath(path)
     match = _SCHEME.match(name)
-    return f"{match[1]}://{name[match.end() :].rstrip('/')}" if match else None
+    if match is None:
+        return None
+    if _SECRET.match(name, match.end()):
+        raise ValueError(
+            "An address must not contain a password or a key. Set it as the storage's "
+            "library expects it, for instance in AWS_SECRET_ACCESS_KEY."
+        )
+    return f"{match[1]}://{name[match.end() :].rstrip('/')}"
 
 
 def is_remote(path: _Path) -> bool:
@@ -80,41 +90,33 @@ def fetch(path: _Path) -> Path:
         # Of each store something else: the ETag, the generation, the time.
         key.update(f"{name} {sorted(described.items(), key=str)}".encode())
     home = os.environ.get("KERAS_HOME") or Path.home() / ".keras"
-    cache = Path(home, "keras_albert", "remote")
-    folder = cache / key.hexdigest()[:32]
+    folder = Path(home, "keras_albert", "remote", key.hexdigest()[:32])
     name = PurePosixPath(address.partition("://")[2]).name.strip(".") or "files"
     if not folder.is_dir():
-        cache.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=cache, prefix=".") as temporary:
-            whole = Path(temporary, "whole")
-            download(address, whole / name, files)
-            try:
-                whole.rename(folder)
-            except OSError:
-                # Another process was faster.
-                if not folder.is_dir():
-                    raise
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with temporary_directory(folder) as temporary:
+            download(address, temporary / "all" / name, files)
+            with suppress(OSError):  # Another process was faster.
+                (temporary / "all").replace(folder)
     return folder / name
 
 
 def download(address: str, target: Path, files: dict[str, Any]) -> None:
     """Download what `list_files` has found."""
-    with _explained(address, "read"):
+    paths = [target / name for name in files]
+    for path in paths:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    size = sum(described["size"] for described in files.values())
+    with _explained(address, "read"), _progress(f"reading {address}", size) as shown:
         store, root = _open(address)
-        paths = {(f"{root}/{name}" if name else root): target / name for name in files}
-        for path in paths.values():
-            path.parent.mkdir(parents=True, exist_ok=True)
-        size = sum(described["size"] for described in files.values())
-        with _progress(f"reading {address}", size) as shown:
-            here = list(map(str, paths.values()))
-            seconds = _seconds_for(size)
-            _within(seconds, store, "get", list(paths), here, callback=shown)
-    for name, described in files.items():
-        size = (target / name).stat().st_size
-        if size != described["size"]:
+        there = [f"{root}/{name}" if name else root for name in files]
+        here = list(map(str, paths))
+        _within(_seconds_for(size), store, "get", there, here, callback=shown)
+    for path, described in zip(paths, files.values(), strict=True):
+        if path.stat().st_size != described["size"]:
             raise ValueError(
-                f"{address}/{name} was replaced while it was read: it had "
-                f"{described['size']} bytes. Received: {size}. Repeat the call."
+                f"{address} was replaced while it was read: {path.name} has another "
+                "size. Repeat the call."
             )
 
 
@@ -153,42 +155,38 @@ def check_new_address(path: _Path) -> None:
 @contextmanager
 def uploaded(path: _Path) -> Iterator[Path]:
     """Yield a local path, whose file or directory is uploaded if the block succeeds."""
-    with tempfile.TemporaryDirectory() as temporary:
-        local = Path(temporary, PurePosixPath(str(address_of(path))).name)
+    with temporary_directory(Path(path)) as folder:
+        local = folder / PurePosixPath(str(address_of(path))).name
         yield local
-        upload(local, path)
-
-
-def upload(source: Path, path: _Path, keep: bool = False) -> None:
-    """Upload a file or a directory, and last the files by which others find it."""
-    # If that fails, what was uploaded of a directory is removed, unless `keep`.
-    address = str(address_of(path))
-    names = [
-        each.relative_to(source).as_posix()
-        for each in (source, *source.rglob("*"))
-        if each.is_file()
-    ]
-    first = [name for name in names if not _turn(name)]
-    last = sorted(set(names) - set(first), key=lambda x: (_turn(x), -x.count("/"), x))
-    size = sum((source / name).stat().st_size for name in names)
-    with _explained(address, "written"), _progress(f"writing {address}", size) as shown:
-        store, root = _open(address)
-        begun: list[str] = []
         try:
-            for part in filter(None, (first, *([name] for name in last))):
-                here = [str(source / name) for name in part]
-                there = [root if name == "." else f"{root}/{name}" for name in part]
-                begun += there
-                _within(_seconds_for(size), store, "put", here, there, callback=shown)
+            upload(local, path)
         except BaseException:
             # Of a single file, the former one is still there.
-            if not keep and not source.is_file():
+            if local.is_dir():
                 with suppress(Exception):
-                    # By few calls, of which each may take seconds.
-                    found = _within(_SECONDS_TO_LIST, store, "find", root)
-                    paths = sorted({*begun} & {*found})
-                    _within(_seconds_for(0), store, "rm", paths)
+                    remove(path)
             raise
+
+
+def upload(source: Path, path: _Path) -> None:
+    """Upload a file or a directory, and last the files by which others find it."""
+    address = str(address_of(path))
+    files = [each for each in (source, *source.rglob("*")) if each.is_file()]
+    size = sum(each.stat().st_size for each in files)
+    with _explained(address, "written"), _progress(f"writing {address}", size) as shown:
+        store, root = _open(address)
+        for _, part in groupby(sorted(files, key=_turn), _turn):
+            here = list(part)
+            names = (each.relative_to(source).as_posix() for each in here)
+            there = [root if name == "." else f"{root}/{name}" for name in names]
+            paths = list(map(str, here))
+            _within(_seconds_for(size), store, "put", paths, there, callback=shown)
+
+
+def _turn(path: Path) -> int:
+    """Return 0, 1 or 2: who finds a file of the last turn finds all of them."""
+    name = path.name
+    return name.endswith((".json", ".pb")) + name.endswith("config.json")
 
 
 @contextmanager
@@ -198,7 +196,7 @@ def _progress(what: str, size: int) -> Iterator[Any]:
     from tqdm import tqdm  # noqa: PLC0415  (seldom needed)
 
     class Bytes(Callback):
-        """Adds up the bytes of all files; fsspec counts each file as a byte, too."""
+        """Adds up the bytes of all files; fsspec also counts each file as a byte."""
 
         def branched(self, *_: Any, **__: Any) -> Any:
             return self
@@ -211,17 +209,13 @@ def _progress(what: str, size: int) -> Iterator[Any]:
         yield Bytes()
 
 
-def remove(address: str) -> None:
+def remove(path: _Path) -> None:
     """Remove the files below an address, if there are any."""
+    address = str(address_of(path))
     if list_files(address):
         with _explained(address, "removed"):
             store, root = _open(address)
             _within(_seconds_for(0), store, "rm", root, recursive=True)
-
-
-def _turn(name: str) -> int:
-    base = PurePosixPath(name).name
-    return max((i for i, each in enumerate(_LAST, 1) if fnmatch(base, each)), default=0)
 
 
 def _open(address: str) -> tuple[Any, str]:
@@ -257,13 +251,11 @@ def _explained(address: str, verb: str) -> Iterator[None]:
         yield
     except Exception as error:
         line = (str(error).strip().splitlines() or [""])[0]
-        reason = f"{address} could not be {verb} ({type(error).__name__}: {line})."
-        if isinstance(error, ImportError):
-            raise ImportError(f"{reason} Install what it names.") from error
-        if isinstance(error, FileNotFoundError):
-            raise FileNotFoundError(f"{reason} Correct the address.") from error
-        if isinstance(error, PermissionError):
-            raise PermissionError(f"{reason} Check the credentials.") from error
-        raise ConnectionError(
-            f"{reason} Check the address, the credentials and the connection."
+        kind: type[Exception] = ConnectionError
+        remedy = "Check the address, the credentials and the connection."
+        for each, its_remedy in _REMEDIES.items():
+            if isinstance(error, each):
+                kind, remedy = each, its_remedy
+        raise kind(
+            f"{address} could not be {verb} ({type(error).__name__}: {line}). {remedy}"
         ) from error

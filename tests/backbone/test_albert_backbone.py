@@ -49,7 +49,7 @@ def test_version_one_dropped_out_but_for_the_largest():
     rates = {size: architecture(size, 1)["dropout"] for size in ("base", "xxlarge")}
     assert rates == {"base": 0.1, "xxlarge": 0.0}
     assert architecture("base")["dropout"] == 0.0
-    with pytest.raises(ValueError, match=r"one of base, large.*size='huge'"):
+    with pytest.raises(ValueError, match=r"one of 'base', 'large'.*size='huge'"):
         architecture("huge")
     with pytest.raises(ValueError, match="version=3"):
         architecture("base", 3)

@@ -4,7 +4,7 @@ import importlib
 
 import pytest
 
-from keras_albert.layers import run_layers as onednn
+from keras_albert.layers import torch_inference
 
 SIZES = {
     "num_layers": 4,
@@ -24,7 +24,7 @@ def test_operations_are_those_that_pytorch_counts(length, monkeypatch):
     from torch.utils.flop_counter import FlopCounterMode
 
     # It does not count oneDNN's products.
-    monkeypatch.setattr(onednn, "has_slow_blas", lambda: False)
+    monkeypatch.setattr(torch_inference, "has_slow_blas", lambda: False)
     names = ("equal_shapes", "throughput", "peer_models")
     equal_shapes, throughput, peers = map(importlib.import_module, names)
     model = equal_shapes.build_task("AlbertMaskedLM", "tiny", 50, **SIZES)

@@ -8,6 +8,7 @@ from keras_albert import (
     AlbertTextEmbedderPreprocessor,
     AlbertTokenizer,
 )
+from keras_albert.checkpoints import export_checkpoint
 from tests.foreign_models import TINY, change_json
 from tests.one_backend import on_one_backend
 
@@ -23,9 +24,9 @@ SIZES = TINY | {
 # The file of the vocabulary, and that of the config.
 FORMATS = {
     "transformers": ("vocab.txt", "config.json"),
-    "sentence_transformers": ("vocab.txt", "config.json"),
+    "sentence-transformers": ("vocab.txt", "config.json"),
     "google": ("vocab.txt", "bert_config.json"),
-    "keras_hub": ("assets/tokenizer/vocabulary.txt", None),
+    "keras-hub": ("assets/tokenizer/vocabulary.txt", None),
 }
 
 
@@ -37,7 +38,7 @@ def checkpoint(request, tmp_path):
         AlbertTokenizer(PIECES), max_sequence_length=24
     )
     embedder = AlbertTextEmbedder(AlbertBackbone(**SIZES), preprocessor)
-    getattr(embedder, f"export_to_{request.param}")(tmp_path)
+    export_checkpoint(embedder, tmp_path, request.param)
     if (tmp_path / "vocab.txt").exists():
         # Transformers' second form of the same vocabulary.
         (tmp_path / "tokenizer.json").unlink(missing_ok=True)

@@ -143,7 +143,7 @@ def test_bad_input_is_refused_and_leaves_nothing(spoiled, tmp_path, how, capsys)
         (("{source}", "{source}", "google"), "already exists"),
         (("{source}", "x", "google", "Bert"), "no class 'Bert'"),
         (("{source}", "x", "google", "squad_scores"), "no class 's.*AlbertClassifier"),
-        (("{source}", "x", "pdf"), "no checkpoint format 'pdf'.* transformers,"),
+        (("{source}", "x", "pdf"), "'transformers', .*Received: format='pdf'"),
     ],
 )
 def test_wrong_arguments_are_named(source, monkeypatch, tmp_path, arguments, message):

@@ -15,6 +15,7 @@ from keras_albert import (
     AlbertTextEmbedderPreprocessor,
     AlbertTokenizer,
 )
+from keras_albert.checkpoints import export_checkpoint
 from tests.foreign_models import TINY, change_json
 from tests.random_weights import fill_weights
 
@@ -52,7 +53,9 @@ def folder(tmp_path_factory):
     """A folder to damage copies of."""
     path = tmp_path_factory.mktemp("sentence") / "written"
     prompts = {"query": "query: ", "document": ""}
-    return _embedder(PIECES, prompts=prompts).export_to_sentence_transformers(path)
+    return export_checkpoint(
+        _embedder(PIECES, prompts=prompts), path, "sentence-transformers"
+    )
 
 
 @pytest.mark.parametrize(
@@ -65,7 +68,7 @@ def folder(tmp_path_factory):
 )
 def test_what_is_written_computes_the_same_there(tmp_path, tiny_proto, bert, arguments):
     ours = _embedder(PIECES if bert else tiny_proto, bert, **arguments)
-    ours.export_to_sentence_transformers(tmp_path / "theirs")
+    export_checkpoint(ours, tmp_path / "theirs", "sentence-transformers")
     theirs = _theirs(tmp_path / "theirs")
     assert theirs.max_seq_length == 20
     expected = ours.embed(TEXTS)
@@ -79,7 +82,7 @@ def test_what_is_written_computes_the_same_there(tmp_path, tiny_proto, bert, arg
 @pytest.mark.parametrize("normalize", [True, False])
 def test_the_first_numbers_are_used_there(tmp_path, normalize):
     ours = _embedder(PIECES, dim=6, normalize=normalize)
-    ours.export_to_sentence_transformers(tmp_path / "theirs")
+    export_checkpoint(ours, tmp_path / "theirs", "sentence-transformers")
     theirs, expected = _theirs(tmp_path / "theirs"), ours.embed(TEXTS)
     # Theirs are cut after they are normalized.
     found = theirs.encode(TEXTS, normalize_embeddings=normalize)
@@ -198,7 +201,9 @@ def test_what_the_embedder_does_not_have_is_refused(folder, tmp_path, damage, me
 
 def test_only_embedders_are_written(tmp_path):
     with pytest.raises(ValueError, match=r"one vector per text.*AlbertBackbone"):
-        AlbertBackbone(**TINY).export_to_sentence_transformers(tmp_path / "no")
+        export_checkpoint(
+            AlbertBackbone(**TINY), tmp_path / "no", "sentence-transformers"
+        )
     assert not (tmp_path / "no").exists()
 
 
@@ -217,6 +222,6 @@ def test_real_weights_embed_as_the_library_does(tmp_path):
     assert ours.preprocessor.max_sequence_length == theirs.max_seq_length == 256
     expected = theirs.encode(texts)
     np.testing.assert_allclose(ours.embed(texts), expected, rtol=0, atol=1e-5)
-    ours.export_to_sentence_transformers(tmp_path)
+    export_checkpoint(ours, tmp_path, "sentence-transformers")
     again = _theirs(tmp_path)
     np.testing.assert_allclose(again.encode(texts), expected, rtol=0, atol=1e-6)

@@ -13,7 +13,6 @@ from safetensors.numpy import load_file, save_file
 from keras_albert import AlbertBackbone
 from keras_albert.checkpoints.weight_files import (
     SAFETENSORS_FILE,
-    safetensors_of,
     stored_weights,
     write_safetensors,
 )
@@ -61,14 +60,12 @@ def test_tensors_are_read(kind, request, tmp_path):
     directory = tmp_path if kind == "ours" else request.getfixturevalue(kind)
     found = read(directory)
     np.testing.assert_equal(found, TENSORS)
-    assert safetensors_of(directory)["b"].shape == (2, 3)
+    assert stored_weights(directory)["b"].shape == (2, 3)
 
 
-def test_a_directory_without_weights_is_refused(single):
+def test_a_directory_without_weights_has_none(single):
     (single / SAFETENSORS_FILE).unlink()
     assert read(single) == {}
-    with pytest.raises(ValueError, match="contains neither"):
-        safetensors_of(single)
 
 
 def header(tensors, size=None, data=b"1234"):
@@ -115,7 +112,7 @@ def test_a_damaged_file_is_refused(single, content, message):
             ".",
         ),
         *("..\\model-0.safetensors", "C:model-0.safetensors", "model-0.safetensors\0"),
-        *("", 7, ["model-0.safetensors"]),
+        *("", 7),
     ],
 )
 def test_a_shard_outside_the_directory_is_refused(shards, shard):
@@ -126,15 +123,7 @@ def test_a_shard_outside_the_directory_is_refused(shards, shard):
 
 def test_a_missing_shard_is_named(shards):
     (shards / "model-1.safetensors").unlink()
-    with pytest.raises(
-        ValueError, match=r"names model-1\.safetensors, which does not exist"
-    ):
-        read(shards)
-
-
-def test_a_tensor_that_its_shard_does_not_hold_is_named(shards):
-    _write_index(shards, WEIGHT_MAP | {"g": WEIGHT_MAP["b"]})
-    with pytest.raises(ValueError, match="do not contain: g"):
+    with pytest.raises(ValueError, match=r"model-1\.safetensors is missing"):
         read(shards)
 
 
@@ -142,7 +131,7 @@ def test_a_tensor_that_is_in_two_shards_is_refused(shards):
     shard = WEIGHT_MAP["b"]
     part = {name: TENSORS[name] for name in TENSORS if WEIGHT_MAP[name] == shard}
     save_file(part | {"a": TENSORS["a"] + 1}, shards / shard)
-    with pytest.raises(ValueError, match=rf"{shard} contains tensors that .*: a\."):
+    with pytest.raises(ValueError, match=r"contains 'a', and so does another file"):
         read(shards)
 
 

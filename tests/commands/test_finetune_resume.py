@@ -116,10 +116,10 @@ def test_a_signal_ends_it_with_a_checkpoint(
 
 
 @on_one_backend
-def test_only_the_difference_from_the_preset_is_saved(run, files, at_step, tmp_path):
+def test_lora_is_resumed_and_merged(run, files, at_step, tmp_path):
     def start(name):
         options = flags(files, tmp_path / name, preset=files / "start", lora=2)
-        run("classification", *options, "--difference")
+        run("classification", *options)
         return tmp_path / name / "preset"
 
     whole = start("whole")
@@ -128,20 +128,14 @@ def test_only_the_difference_from_the_preset_is_saved(run, files, at_step, tmp_p
         start("run")
     at_step.clear()
     resumed = start("run")
-    name = "difference.safetensors"
+    name = "model.weights.h5"
     assert (resumed / name).read_bytes() == (whole / name).read_bytes()
-    assert not (whole / "model.weights.h5").exists()
-    assert "only the difference from `start`" in (whole / "README.md").read_text()
     dev = [line.split("\t") for line in (files / "dev.tsv").read_text().splitlines()]
     texts, labels = zip(*dev[1:], strict=True)
     found = AlbertClassifier.from_preset(whole).classify(list(texts))
     accuracy = np.mean([each["label"] for each in found] == np.array(labels))
     report = json.loads((tmp_path / "whole" / "report.json").read_text())
     assert accuracy == pytest.approx(report["scores"]["accuracy"])
-    at_step[1] = lambda: pytest.fail("trained what cannot be saved")
-    options = flags(files, tmp_path / "more", preset=whole, lora=2)
-    with pytest.raises(ValueError, match="has a base itself"):
-        run("classification", *options, "--difference")
 
 
 @on_one_backend

@@ -97,28 +97,6 @@ def test_a_new_card_says_how_to_use_the_model(hub, presets, capsys):
     assert path.read_text() == "mine"
 
 
-def test_a_base_must_be_on_other_machines_too(hub, presets, tmp_path, capsys):
-    options = ("--license", "mit")
-    assert push(presets / "vectors", "hf://me/base", *options) == 0
-    classifier = AlbertClassifier.from_preset("hf://me/base", labels=("bad", "good"))
-    classifier.backbone.enable_lora(2)
-    here, there = tmp_path / "here", tmp_path / "there"
-    classifier.save_to_preset(here, base=presets / "vectors")
-    assert push(here, "hf://me/mine", *options) == 1
-    assert "Push that one first" in capsys.readouterr().err
-    classifier.save_to_preset(there, base="hf://me/base")
-    assert push(there, "hf://me/mine", *options) == 0
-    assert "loads as well: hf://me/base" in capsys.readouterr().out
-    card = ModelCard.load(hub["me/mine"]["main"] / "README.md")
-    assert card.data.base_model == "me/base"
-    assert "only the difference from `hf://me/base`" in card.text
-    loaded = AlbertClassifier.from_preset("hf://me/mine")
-    assert loaded.class_names == ("bad", "good")
-    # A whole model is not mixed with a difference.
-    assert push(presets / "moods", "hf://me/mine") == 1
-    assert "base.json, difference.safetensors" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize("to", ["transformers", "sentence-transformers"])
 def test_files_of_another_library(hub, presets, to):
     arguments = ("--to", to, "--license", "mit")

@@ -91,18 +91,17 @@ def test_from_an_encoder_to_four_presets(tmp_path, encoder, data):
 
     for suffix in ("sst2", "ner", "squad"):
         directory = output / f"{name}_{suffix}"
-        base = json.loads((directory / "base.json").read_text())
-        assert base["base_model_name_or_path"] == name
+        metadata = json.loads((directory / "metadata.json").read_text())
+        assert metadata["base_preset"] == name
+        assert (directory / "difference.safetensors").exists()
         assert not (directory / "model.weights.h5").exists()
         assert "**Data.**" in (directory / "README.md").read_text(encoding="utf-8")
-        # Not of the model in the package, but of the one made here.
-        base["base_model_name_or_path"] = f"../{name}"
-        (directory / "base.json").write_text(json.dumps(base))
-    films = AlbertClassifier.from_preset(output / f"{name}_sst2")
+    # The base of the released ones is in the package.
+    films = AlbertClassifier.from_preset(output / "sst2" / "preset")
     assert films.labels == ("negative", "positive")
-    words = AlbertTokenClassifier.from_preset(output / f"{name}_ner")
+    words = AlbertTokenClassifier.from_preset(output / "ner" / "preset")
     assert words.labels == ("B-person", "O")
-    reader = AlbertQuestionAnswerer.from_preset(output / f"{name}_squad")
+    reader = AlbertQuestionAnswerer.from_preset(output / "squad" / "preset")
     for task in (films, words, reader):
         assert task.backbone.dtype_policy.name == "float32"
     # The question that has an answer six times, and what was made from the texts.

@@ -168,7 +168,7 @@ def test_embeddings(tasks, served, calls):
 
 
 def test_documents(tasks, served):
-    vectors = tasks["embedder"].embed_documents(HARD)
+    vectors = tasks["embedder"].embed(HARD, truncate=False)
     found = served("embed_document")["embedding"]
     np.testing.assert_allclose(found, vectors, atol=1e-5)
     difference = np.abs(found - served("embed")["embedding"]).max(axis=1)
@@ -219,7 +219,7 @@ def test_classes_of_which_a_text_has_any_number(tasks, served, name):
     x = (HARD, HARD[::-1]) if name == "label_pair" else HARD
     expected = tasks["labeler"].predict(x, verbose=0)
     if name == "label_document":
-        expected = tasks["labeler"].predict_documents(HARD)
+        expected = tasks["labeler"].predict(HARD, truncate=False, verbose=0)
     assert (np.abs(expected.sum(axis=1) - 1) > 0.1).all()
     outputs = served("labeler_tokens" if name == "tokens" else name)
     np.testing.assert_allclose(outputs["probabilities"], expected, atol=1e-5)

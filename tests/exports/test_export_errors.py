@@ -1,18 +1,21 @@
 """Errors that all export formats share, and the files left after a failure."""
 
 import importlib.util
+import inspect
 import json
-import re
 import resource
 import stat
 import sys
 from pathlib import Path
+from typing import get_args
 
 import keras
 import pytest
 
 from keras_albert import AlbertBackbone, AlbertClassifier
 from keras_albert.exports.saved_model import export as saved_model
+from keras_albert.tasks.table import WRITERS, export_writer
+from keras_albert.tasks.task import AlbertTask
 from tests.exports.served_models import make_task
 from tests.warm_python.start import REAL_PYTHON
 
@@ -124,36 +127,25 @@ def test_a_writer_that_ends(kind, script, message, python, assert_leaves_what_wa
 
 @is_linux
 def test_a_disk_that_is_full(kind, python, assert_leaves_what_was):
-    message = r"File too large: nothing was written to .*model.*\. Name a place"
     if kind != "onnx":
         # A limit of a few blocks per file.
         python(f'ulimit -f 8\nexec "{REAL_PYTHON}" "$@"')
         # One place each: the process imports for longer than it writes.
-        assert_leaves_what_was(OSError, message, places=[kind == "litert"])
+        assert_leaves_what_was(OSError, "File too large", places=[kind == "litert"])
         return
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, hard))
     try:
-        assert_leaves_what_was(OSError, message)
+        assert_leaves_what_was(OSError, "File too large")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-def test_a_full_disk_here(kind, classifier, assert_leaves_what_was, monkeypatch):
-    def fail(*args, **kwargs):
-        raise OSError(28, "No space left on device", "somewhere")
-
-    monkeypatch.setattr(type(classifier), "save_to_preset", fail)
-    monkeypatch.setattr("pathlib.Path.replace", fail)
-    assert_leaves_what_was(OSError, "No space left on device: nothing was written to")
-
-
 @is_linux
 def test_a_place_that_may_not_be_written_is_named(kind, classifier):
-    name = FORMATS[kind][0]
-    message = rf"written to /sys/{re.escape(name)}\. Name a place that you"
-    with pytest.raises(PermissionError, match=message):
-        classifier.export(f"/sys/{name.removesuffix('/1')}", format=kind)
+    name = FORMATS[kind][0].removesuffix("/1")
+    with pytest.raises(PermissionError, match="/sys/"):
+        classifier.export(f"/sys/{name}", format=kind)
 
 
 def test_a_task_of_ones_own_is_refused(kind, classifier, assert_leaves_what_was):
@@ -180,39 +172,25 @@ REFUSED = [
     ("pdf", "classifier", {}, r"one of 'tf_saved_model', .* format='pdf'"),
     ("tf_saved_model", "headless", {}, r"no preprocessor\. Build it with one"),
     ("tf_saved_model", "truncating", {}, r"them to 5 tokens\. Build it without"),
-    ("tf_saved_model", "classifier", {"top_k": 4}, "from 1 to 3: .* top_k=4"),
+    ("tf_saved_model", "classifier", {"top_k": 4}, "at most 3. .* top_k=4"),
     ("tf_saved_model", "classifier", {"top_k": True}, "Received: top_k=True"),
-    ("tf_saved_model", "regression", {"top_k": 1}, "A regression does not rank"),
-    ("tf_saved_model", "reader", {"top_k": 2}, "AlbertQuestionAnswerer does not rank"),
-    ("tf_saved_model", "classifier", {"max_length": 41}, "from 5 to 40, .*=41"),
-    ("tf_saved_model", "classifier", {"max_length": 4}, "Received: max_length=4"),
+    ("tf_saved_model", "regression", {"top_k": 1}, "for models that rank"),
+    ("tf_saved_model", "reader", {"top_k": 2}, "not for this AlbertQuestionAnswerer"),
+    ("tf_saved_model", "classifier", {"max_length": 41}, "at most 40.*=41"),
+    ("tf_saved_model", "classifier", {"max_length": 4}, "at least 5.*max_length=4"),
     ("tf_saved_model", "classifier", {"max_length": "9"}, "Received: max_length='9'"),
     ("tf_saved_model", "tagger", {"max_length": 20}, "from 1 to 18, .*: stride=30"),
-    (
-        "onnx",
-        "classifier",
-        {"inputs": "strings"},
-        "must be 'tokens' or 'text'. Received",
-    ),
-    ("onnx", "classifier", {"quantize": "int4"}, "must be None or 'int8'. Received"),
-    ("onnx", "classifier", {"pairs": True}, 'or pass inputs="text"'),
-    (
-        "onnx",
-        "pretrainer",
-        {"inputs": "text", "pairs": True},
-        "without a choice of pairs",
-    ),
-    ("onnx", "headless", {"inputs": "text"}, 'or pass format="onnx", inputs="tokens"'),
+    ("tf_saved_model", "classifier", {"pairs": True}, "has no option 'pairs'"),
+    ("onnx", "classifier", {"inputs": "strings"}, "one of 'tokens', 'text'"),
+    ("onnx", "classifier", {"quantize": "int4"}, "one of None, 'int8'"),
+    ("onnx", "classifier", {"pairs": True}, "inputs='tokens'"),
+    ("onnx", "pretrainer", {"inputs": "text", "pairs": True}, "AlbertPretrainer"),
+    ("onnx", "headless", {"inputs": "text"}, "no preprocessor"),
     ("onnx", "truncating", {"inputs": "text"}, "them to 5 tokens"),
     ("onnx", "rounded", {}, "is quantized to 'int4', and weights in"),
-    (
-        "litert",
-        "classifier",
-        {"quantize": "int8"},
-        "must be None, 'dynamic_int8' or 'fp16'",
-    ),
+    ("litert", "classifier", {"quantize": "int8"}, "one of None, 'dynamic_int8'"),
     ("litert", "classifier", {"sequence_length": 0}, "at least 1"),
-    ("litert", "classifier", {"sequence_length": 41}, "at most 40 tokens"),
+    ("litert", "classifier", {"sequence_length": 41}, "at most 40"),
     ("litert", "rounded", {}, "Export the model before it is quantized"),
 ]
 
@@ -225,6 +203,15 @@ def test_refuses_what_cannot_be(tasks, format_, task, arguments, message, tmp_pa
     with pytest.raises(ValueError, match=message):
         tasks[task].export(path, format=format_, **arguments)
     assert not list(tmp_path.iterdir())
+
+
+def test_export_shows_all_formats_and_options():
+    shown = inspect.signature(AlbertTask.export).parameters
+    (formats, _) = get_args(shown["format"].annotation)
+    assert set(get_args(formats)) == set(WRITERS)
+    known = [inspect.signature(export_writer(name)).parameters for name in WRITERS]
+    options = {option for each in known for option in list(each)[2:]}
+    assert options == set(shown) - {"self", "filepath", "format"}
 
 
 @keras.saving.register_keras_serializable("tests")

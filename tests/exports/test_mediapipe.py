@@ -11,7 +11,7 @@ pytestmark = on_one_backend
 
 @pytest.mark.parametrize(
     ("name", "match"),
-    [("Classifier", "SentencePiece model"), ("TokenClassifier", "one label per text")],
+    [("Classifier", "by WordPiece"), ("TokenClassifier", "one label per text")],
 )
 def test_what_mediapipe_does_not_run_is_refused(name, match, tiny_proto, tmp_path):
     task = make_task(name, tiny_proto, labels=["O", "B-x"])

@@ -107,7 +107,7 @@ def test_the_command_prints_signatures_and_requests(export, imports, capsys):
         assert part in printed
     words = " ".join(printed.split())
     assert "operations, all of them a stock server's; 8 warm-up requests" in words
-    assert re.search(r"the largest difference \d\.\de-\d\d$", words)
+    assert re.search(r"the largest difference \d\.\de[-+]\d\d$", words)
 
 
 def test_a_damaged_export_is_refused(copy, capsys):
@@ -148,7 +148,7 @@ def test_an_operation_that_no_server_has_is_named(copy, answering):
     with pytest.raises(RuntimeError, match="Op type not registered 'Tenh'"):
         program.load(str(copy))
     read = {"signatures": {}, "operations": ["Add", "PyFunc", "XlaDot"], "requests": 0}
-    with pytest.raises(ValueError, match="stock TensorFlow Serving lacks: PyFunc, Xla"):
+    with pytest.raises(ValueError, match="Serving does not have: PyFunc"):
         answering(f"echo '{json.dumps(read)}'")
 
 
@@ -185,7 +185,7 @@ def test_requests_and_graph_belong_together(model, copy):
 
 
 def test_a_process_that_dies_does_not_end_this_one(answering):
-    message = r"(?s)was killed by SIGSEGV after 0 requests; .*out of luck"
+    message = r"(?s)was killed by SIGSEGV after 0 requests\. .*out of luck"
     with pytest.raises(ValueError, match=message):
         answering("echo 'out of luck' >&2\nkill -SEGV $$")
 

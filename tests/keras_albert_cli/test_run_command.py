@@ -94,8 +94,6 @@ REFUSED = {
     f"{FINETUNE} --recipe rte": "A recipe needs pretrained weights: pass --preset",
     f"{FINETUNE} --lora 4": "LoRA needs pretrained weights: pass --preset",
     f"{FINETUNE} --method linear": "A linear head, for classification",
-    f"{FINETUNE} --difference": "Without --lora or --method linear, all",
-    f"{FINETUNE} --method contrastive --difference": "Without --lora or --method li",
     FINETUNE.replace("masked-lm", "regression")
     + " --preset p --method contrastive": "Contrastive training needs texts with",
 }

@@ -15,12 +15,12 @@ google-research/albert, against the same rules written anew:
 Its WordPiece, and the `BasicTokenizer` before it, for BERT's vocabularies:
 `tests/text/tokenizer/test_word_piece.py`. Not here, for they have no counterpart:
 `einsum_via_matmul`, and `all_encoder_layers` as an output of the model
-(`tests/layers/test_shared_transformer_encoder.py` asks the encoder).
+(`tests/layers/test_encoder.py` asks the encoder).
 
 transformers 5, `tests/models/albert/test_modeling_albert.py` with the mixins that it
 runs: outputs and gradients `tests/backbone/test_parity.py`, tasks
 `tests/checkpoints/transformers/test_tasks.py`; states and scores of layers, and remat,
-`tests/layers/test_shared_transformer_encoder.py`; tied weights
+`tests/layers/test_encoder.py`; tied weights
 `tests/layers/test_heads.py`; what `test_save_load`, `test_determinism`,
 `test_batching_equivalence` and `test_training` ask of each class
 `tests/tasks/test_every_task.py`; sizes of heads and kinds of problems `tests/tasks`.

@@ -3,8 +3,7 @@ import numpy as np
 import pytest
 
 from keras_albert.preprocessors.albert_tokenizer import AlbertTokenizer
-from keras_albert.text.tokenizer.token_rows import TokenRows
-from tests.property.strange_texts import HARD_TEXTS
+from keras_albert.text.packing import TokenRows
 
 
 @pytest.fixture(scope="module")
@@ -25,14 +24,6 @@ def in_graph(tokenizer):
 
 
 # Ids and offsets of any text.
-
-
-def test_hard_texts_in_a_graph(tokenizer, in_graph):
-    ids, with_offsets = in_graph(HARD_TEXTS)
-    assert ids == tokenizer.tokenize(HARD_TEXTS)
-    expected = tokenizer.tokenize_with_offsets(HARD_TEXTS)
-    assert with_offsets == [[row.tolist() for row in rows] for rows in expected]
-    assert {row.dtype for rows in expected for row in rows} == {np.dtype("int32")}
 
 
 def test_offsets_count_characters_of_the_original_text(tokenizer):
@@ -77,11 +68,6 @@ def test_graph_refuses_what_is_not_utf8(tokenizer, method):
     data = data.batch(2).map(getattr(tokenizer, method))
     with pytest.raises(tf.errors.InvalidArgumentError, match="row 1 of texts is not"):
         next(iter(data))
-
-
-def test_graph_takes_an_empty_batch(tokenizer, in_graph):
-    ids, (_, starts, _) = in_graph([])
-    assert (ids, starts) == ([], [])
 
 
 def test_all_types_are_equal(tokenizer):
@@ -169,7 +155,7 @@ def test_methods_of_transformers(tokenizer):
     assert tokenizer.get_special_tokens_mask([7, 8], [9]) == [1, 0, 0, 1, 0, 1]
     mask = tokenizer.get_special_tokens_mask(pair, already_has_special_tokens=True)
     assert mask == [1, 0, 0, 1, 0, 1]
-    with pytest.raises(ValueError, match="Pass the whole row"):
+    with pytest.raises(ValueError, match="pass the whole row"):
         tokenizer.get_special_tokens_mask([2], [3], already_has_special_tokens=True)
 
 

@@ -52,19 +52,10 @@ def test_a_missing_special_token_is_named(tiny_proto, token_id):
     def rename(model):
         model.pieces[token_id].piece = "other"
 
-    message = rf"`{SPECIAL[token_id]}` must.*id {token_id}.*is missing.*'other'"
+    message = rf"Id {token_id} .*must be `{SPECIAL[token_id]}`, but it is 'other'"
     message = message.replace("[", r"\[")
     with pytest.raises(ValueError, match=message):
         AlbertTokenizer(edited(tiny_proto, rename))
-
-
-def test_a_misplaced_special_token_is_named(tiny_proto):
-    def swap(model):
-        first, second = model.pieces[2], model.pieces[3]
-        first.piece, second.piece = second.piece, first.piece
-
-    with pytest.raises(ValueError, match=r"`\[CLS\]` must.*id 2.*it stands at id 3"):
-        AlbertTokenizer(edited(tiny_proto, swap))
 
 
 @pytest.mark.parametrize("kept", [0, 100, 0.5, 0.999])
@@ -118,9 +109,9 @@ def test_text_rules_argument(tiny_proto):
     own = TextRules(quotes=True)
     assert name(AlbertTokenizer(plain, text_rules=own)) == rule_name(own)
     assert AlbertTokenizer(tiny_proto).proto == tiny_proto
-    with pytest.raises(ValueError, match=r'already carries.*text_rules="keep"'):
+    with pytest.raises(ValueError, match=r'already has.*text_rules="keep"'):
         AlbertTokenizer(tiny_proto, text_rules=own)
-    with pytest.raises(ValueError, match='must be "auto", "keep"'):
+    with pytest.raises(ValueError, match="must be one of 'auto', 'keep'"):
         AlbertTokenizer(tiny_proto, text_rules="none")
     with pytest.raises(ValueError, match="no begin- and end-of-sentence"):
         AlbertTokenizer(tiny_proto, add_bos=True)

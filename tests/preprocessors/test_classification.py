@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from keras_albert import AlbertClassifierPreprocessor, AlbertTokenizer
-from keras_albert.text.batching import bucket_length, default_length_buckets
+from keras_albert.preprocessors.preprocessor import default_length_buckets
 
 NAMES = ("padding_mask", "segment_ids", "token_ids")
 CLS, SEP = 2, 3
@@ -37,23 +37,6 @@ class TestForms:
         ids = packed["token_ids"][1 : length - 1]
         assert preprocessor.tokenizer.detokenize(ids) == "the old cafe"
 
-    @pytest.mark.parametrize(
-        "given",
-        [
-            (["the town", "a hill"], ["it rained", "by noon it"]),
-            [("the town", "it rained"), ("a hill", "by noon it")],
-        ],
-    )
-    def test_types_of_pairs_are_equal(self, preprocessor, given):
-        rows = [
-            preprocessor(pair)
-            for pair in (("the town", "it rained"), ("a hill", "by noon it"))
-        ]
-        stacked = {name: np.stack([row[name] for row in rows]) for name in NAMES}
-        assert_equal(preprocessor(given), stacked)
-        assert (stacked["token_ids"] == SEP).sum(axis=1).tolist() == [2, 2]
-        assert stacked["segment_ids"].max(axis=1).tolist() == [1, 1]
-
     def test_empty_batch(self, preprocessor):
         for empty in ([], np.array([], str), np.empty((0, 2), str)):
             shapes = {rows.shape for rows in preprocessor(empty).values()}
@@ -64,7 +47,7 @@ class TestForms:
     def test_batch_is_padded_to_the_bucket_of_its_longest_row(self, preprocessor):
         buckets = default_length_buckets(64)
         for words in (1, 12, 15, 25, 45, 500):
-            width = bucket_length(min(words + 2, 64), buckets)
+            width = next(n for n in buckets if n >= min(words + 2, 64))
             packed = preprocessor(["a", "the " * words])
             assert packed["token_ids"].shape == (2, width)
 

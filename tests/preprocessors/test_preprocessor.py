@@ -1,11 +1,19 @@
-"""What all preprocessors have in common."""
+"""What all preprocessors have in common, and the lengths of batches."""
 
 import inspect
+from itertools import pairwise
 
+import keras
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import keras_albert
 from keras_albert import AlbertTokenizer
+from keras_albert.preprocessors import preprocessor as length_buckets
+from keras_albert.preprocessors.preprocessor import default_length_buckets
+from keras_albert.text.packing import plan_batches
 
 TEXTS = ["the old café", "rain"]
 
@@ -36,15 +44,6 @@ def test_preprocessing_in_a_graph_raises(tf, tiny_proto, task, columns, labels):
     if labels is None:
         (batch,) = next(iter(dataset.batch(2)))
         preprocessor(batch)
-
-
-def test_packing_has_its_former_name(tiny_proto):
-    tokenizer = AlbertTokenizer(tiny_proto)
-    preprocessor = keras_albert.AlbertMaskedLMPreprocessor(tokenizer, share_rows=True)
-    assert preprocessor.pack_sequences
-    assert preprocessor.get_config()["pack_sequences"]
-    with pytest.raises(ValueError, match="Received: pack_sequences=2"):
-        keras_albert.AlbertClassifierPreprocessor(tokenizer, share_rows=2)
 
 
 @pytest.mark.parametrize(
@@ -93,14 +92,18 @@ def test_a_preset_has_the_options(task, tokenizer, tmp_path):
 @pytest.mark.parametrize(
     ("task", "arguments", "message"),
     [
-        ("Classifier", {"sequence_length": 4}, "`sequence_length` must be at least 5"),
-        ("Classifier", {"sequence_length": "8"}, "a whole number. .*length='8'"),
-        ("Classifier", {"sequence_length": 8.5}, "a whole number. .*length=8.5"),
-        ("Classifier", {"max_sequence_length": 0}, "`max_sequence_length` must be at"),
+        (
+            "Classifier",
+            {"sequence_length": 4},
+            "`sequence_length` must be .* at least 5",
+        ),
+        ("Classifier", {"sequence_length": "8"}, "a whole number.*length='8'"),
+        ("Classifier", {"sequence_length": 8.5}, "a whole number.*length=8.5"),
+        ("Classifier", {"max_sequence_length": 0}, "`max_sequence_length` must be"),
         ("Classifier", {"truncate": "middle"}, "Received: truncate='middle'"),
-        ("Classifier", {"length_buckets": [0, 8]}, r"length_buckets=\[0, 8\]"),
-        ("Classifier", {"length_buckets": [8.5]}, r"length_buckets=\[8.5\]"),
-        ("Classifier", {"length_buckets": 16}, "length_buckets=16. For a single"),
+        ("Classifier", {"length_buckets": [0, 8]}, r"length_buckets=np.int64\(0\)"),
+        ("Classifier", {"length_buckets": [8.5]}, "`length_buckets` must be an array"),
+        ("Classifier", {"length_buckets": 16}, r"of shape \(lengths\)"),
         ("MaskedLM", {"mask_selection_rate": 1.2}, "mask_selection_rate=1.2"),
         ("MaskedLM", {"mask_selection_rate": None}, "mask_selection_rate=None"),
         ("MaskedLM", {"random_token_rate": "0.1"}, "random_token_rate='0.1'"),
@@ -123,3 +126,40 @@ def test_invalid_arguments_raise(task, tokenizer, arguments, message):
     cls = getattr(keras_albert, f"Albert{task}Preprocessor")
     with pytest.raises((ValueError, TypeError), match=message):
         cls(tokenizer, **arguments)
+
+
+@given(st.integers(1, 5000))
+def test_default_buckets_increase_to_the_maximum(longest):
+    buckets = default_length_buckets(longest)
+    assert buckets[-1] == longest
+    # How much a row is padded at most.
+    share = {"jax": 1 / 2, "torch": 1 / 16}.get(keras.config.backend(), 0)
+    assert all(a < b <= max(a + 8, a * (1 + share)) for a, b in pairwise(buckets))
+
+
+def test_default_buckets_on_a_gpu(monkeypatch):
+    if keras.config.backend() == "jax":
+        pytest.skip("JAX has the same lengths on all devices")
+    monkeypatch.setattr(length_buckets, "_is_on_cpu", lambda: False)
+    assert default_length_buckets(512) == tuple(range(8, 513, 8))
+
+
+@pytest.mark.parametrize("seed", [None, 0])
+def test_batches_have_little_padding(seed):
+    # A skewed distribution of lengths up to 512, as for real sentences.
+    random = np.random.default_rng(3)
+    lengths = np.clip(random.lognormal(2.7, 0.6, 4000).astype(int), 3, 512)
+    generator = None if seed is None else np.random.default_rng(seed)
+    buckets = default_length_buckets(512)
+
+    def padded(plan):
+        return sum(
+            len(batch) * next(n for n in buckets if n >= lengths[batch].max())
+            for batch in plan
+        )
+
+    sorted_plan = plan_batches(lengths, 32, generator)
+    unsorted = np.split(random.permutation(4000), range(32, 4000, 32))
+    real = lengths.sum()
+    assert padded(sorted_plan) < 1.35 * real
+    assert padded(unsorted) > 2.2 * real

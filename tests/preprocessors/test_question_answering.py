@@ -1,4 +1,4 @@
-"""Questions with contexts: windows, answers and their tokens."""
+"""The question answerer's preprocessor: windows of contexts and targets."""
 
 import numpy as np
 import pytest
@@ -6,24 +6,31 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from keras_albert import AlbertQuestionAnswererPreprocessor
-from keras_albert.preprocessors.question_answering import (
-    ContextTokens,
-    answer_spans,
-    read_answers,
-)
+from keras_albert.text.spans import ContextTokens
 
 CLS, SEP = 2, 3
+
+
 CONTEXT = "In 2011, the old café on the corner opened again, and it was full by noon."
+
+
 QUESTION = "What was full?"
+
+
 PAIRS = [(QUESTION, CONTEXT), ("Who?", "noon")]
+
 
 # Any text that UTF-8 can encode, and texts of words in the vocabulary.
 texts = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=60)
+
+
 words = st.lists(
     st.sampled_from(["The old café", "£12", "naïve", "½", "ﬁne", "e\u0301t", "."]),
     min_size=1,
     max_size=60,
 ).map(" ".join)
+
+
 property_based = settings(
     max_examples=80,
     deadline=None,
@@ -48,7 +55,7 @@ class TestOffsets:
         tokenizer = any_tokenizer
         start = data.draw(st.integers(0, len(text) - 1))
         end = data.draw(st.integers(start + 1, len(text)))
-        tokens = ContextTokens(tokenizer, ["before", text])
+        tokens = ContextTokens(tokenizer.vocabulary, ["before", text])
         first, last = tokens.find(np.array([1]), np.array([start]), np.array([end]))
         if last < first:
             # The span contains only characters that the vocabulary removes.
@@ -71,7 +78,7 @@ class TestOffsets:
     @given(contexts=st.lists(words, min_size=1, max_size=4))
     def test_token_offsets_refer_to_the_right_text(self, any_tokenizer, contexts):
         tokenizer = any_tokenizer
-        tokens = ContextTokens(tokenizer, contexts + contexts)
+        tokens = ContextTokens(tokenizer.vocabulary, contexts + contexts)
         assert len(tokens.rows) == len(set(contexts))
         for number, text in enumerate(contexts + contexts):
             ids, starts, ends = tokenizer.tokenize_with_offsets(text)
@@ -138,7 +145,7 @@ class TestWindows:
                 assert token_ids[0] == CLS
                 np.testing.assert_array_equal(token_ids[1 : kept + 1], asked[:kept])
                 assert token_ids[kept + 1] == token_ids[size - 1] == SEP
-                begin = windows.begins[row]
+                begin = windows.starts[row]
                 here = ids[begin : begin + size - kept - 3]
                 np.testing.assert_array_equal(token_ids[kept + 2 : size - 1], here)
                 assert x["padding_mask"][row].sum() == size
@@ -215,85 +222,5 @@ class TestBadInput:
         assert weights["start_logits"].tolist() == [2.0]
 
     def test_answer_without_tokens_raises(self, make):
-        with pytest.raises(ValueError, match="row 0 has nothing that the vocabulary"):
+        with pytest.raises(ValueError, match="row 0 has no tokens"):
             make().encode(([QUESTION], ["noon \u200b then"]), [(5, "\u200b")])
-
-
-DUCKS = "ten small ducks, ten hills"
-
-
-class TestAnswers:
-    @pytest.mark.parametrize(
-        "given",
-        [
-            [{"text": ["ten", "ducks"], "answer_start": [0, 10]}, None],
-            [
-                {"text": np.array(["ten", "ducks"]), "answer_start": np.array([0, 10])},
-                {"text": [], "answer_start": []},
-            ],
-            {"text": [["ten", "ducks"], []], "answer_start": [[0, 10], []]},
-            [((0, "ten"), (10, "ducks")), ()],
-        ],
-    )
-    def test_all_types_are_equal(self, given):
-        expected = [((0, "ten"), (10, "ducks")), ()]
-        assert read_answers(given) == expected
-        assert read_answers(expected) == expected
-
-    def test_one_answer_as_a_pair_or_as_columns(self):
-        assert read_answers([(10, "ducks")]) == [((10, "ducks"),)]
-        columns = {"text": np.array([b"ducks"]), "answer_start": np.array([10])}
-        assert read_answers(columns) == [((10, "ducks"),)]
-
-    @pytest.mark.parametrize(
-        "wrong",
-        [
-            *("ten", float("nan"), (0, ""), ("ten", 0), [0, "ten", "ducks"]),
-            *((n, "ten") for n in (-1, 0.5, True, None)),
-            {"text": ["ten"]},
-            {"text": ["ten"], "answer_start": [0, 1]},
-            {"text": ["  "], "answer_start": [0]},
-        ],
-    )
-    def test_invalid_answer_names_the_row(self, wrong):
-        with pytest.raises(ValueError, match="Row 1 of the answers"):
-            read_answers([None, wrong])
-
-    @pytest.mark.parametrize("wrong", ["ten", 3, None])
-    def test_other_types_raise(self, wrong):
-        with pytest.raises(TypeError, match="Answers must be a list"):
-            read_answers(wrong)
-
-    def test_columns_of_different_lengths_raise(self):
-        with pytest.raises(ValueError, match="2 texts of answers, but 1"):
-            read_answers({"text": ["a", "b"], "answer_start": [0]})
-
-
-class TestSpans:
-    def test_whitespace_around_an_answer_is_removed(self):
-        spans, _ = answer_spans([((3, " small "),)], [DUCKS])
-        assert spans.tolist() == [[4, 9]]
-
-    def test_repair_uses_the_nearest_start(self):
-        answers = [((3, "ten"),), ((15, "ten"),)]
-        spans, dropped = answer_spans(answers, [DUCKS, DUCKS], "repair")
-        assert spans.tolist() == [[0, 3], [17, 20]]
-        assert dropped == []
-
-    def test_drop_returns_the_dropped_questions(self):
-        answers = [((0, "geese"),), ((0, "ten"),), ()]
-        spans, dropped = answer_spans(answers, [DUCKS] * 3, "drop")
-        assert dropped == [0]
-        assert spans[1:].tolist() == [[0, 3], [-1, -1]]
-
-    @pytest.mark.parametrize(
-        ("answer", "options", "message"),
-        [
-            ((1, "ten"), (), r"row 1, 'ten'.*'en '.*begins at 0"),
-            ((0, "geese"), ("repair",), r"row 1.*does not have it anywhere"),
-            ((900, "ten"), (), "at character 900"),
-        ],
-    )
-    def test_misaligned_answers_raise(self, answer, options, message):
-        with pytest.raises(ValueError, match=message):
-            answer_spans([(), (answer,)], [DUCKS, DUCKS], *options)

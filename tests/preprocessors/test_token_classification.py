@@ -1,6 +1,4 @@
-"""Words, their pieces and their tags."""
-
-from dataclasses import replace
+"""The token classifier's preprocessor."""
 
 import numpy as np
 import pytest
@@ -8,165 +6,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keras_albert import AlbertTokenClassifierPreprocessor, AlbertTokenizer
-from keras_albert.preprocessors.token_classification import (
-    SpanTags,
-    join_words,
-    split_words,
-    word_columns,
-    word_tags,
-)
 from keras_albert.text import TextRules, train_vocabulary
-from keras_albert.text.tag_schemes import Span, spans_to_tags, tags_to_spans
+from keras_albert.text.tags import Span, SpanTags, spans_to_tags, tags_to_spans
 from tests.word_pieces import word_proto
 
-WORD_CHARACTERS = "aZ9_ \t\n.,'-é\u0301\u200b\u200d\ufe0f👩🏽🇬🇧日本สวั½´\u00ad"  # noqa: RUF001
-
-
-@settings(deadline=None)
-@given(st.text(WORD_CHARACTERS))
-def test_only_whitespace_belongs_to_no_word(text):
-    row = split_words(text)
-    assert all(row.words)
-    assert (row.ends[:-1] <= row.starts[1:]).all()
-    rest = list(text)
-    for start, end in zip(row.starts, row.ends, strict=True):
-        rest[start:end] = " " * (end - start)
-    assert not "".join(rest).strip()
-
-
-@settings(deadline=None)
-@given(st.lists(st.text(WORD_CHARACTERS)))
-def test_offsets_of_joined_words(words):
-    row = join_words(words)
-    assert row.words == words
-    assert row.text == " ".join(words)
-    assert not row.is_raw
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("U.S. isn't x_y", ["U", ".", "S", ".", "isn", "'", "t", "x_y"]),
-        ("cafe\u0301s", ["cafe\u0301s"]),
-        ("👩\u200d👩\u200d👧! ☎\ufe0f", ["👩\u200d👩\u200d👧", "!", "☎\ufe0f"]),
-        ("🇬🇧🇫🇷", ["🇬🇧", "🇫🇷"]),
-        ("日本 สวัสดี", ["日", "本", "ส", "วั", "ส", "ดี"]),
-        ("", []),
-    ],
-)
-def test_words_of_many_scripts(text, words):
-    assert split_words(text).words == words
-
-
-@pytest.mark.parametrize(
-    ("x", "rows", "batched"),
-    [
-        ("a b", ["a b"], False),
-        (["a b", b"c"], ["a b", "c"], True),
-        (("a", b"b"), [["a", "b"]], False),
-        ([["a", b"b"], []], [["a", "b"], []], True),
-        ([("a", "b")], [["a", "b"]], True),
-        (np.array([["a", "b"], ["c", "d"]]), [["a", "b"], ["c", "d"]], True),
-        (np.array(["a b", "c"]), ["a b", "c"], True),
-        ([], [], True),
-    ],
-)
-def test_word_columns_of_words_and_texts(x, rows, batched):
-    assert word_columns(x) == ((rows,), batched)
-
-
-def test_pandas_columns():
-    pandas = pytest.importorskip("pandas")
-    assert word_columns(pandas.Series(["a b", "c"])) == ((["a b", "c"],), True)
-    assert word_columns(pandas.Series([["a", "b"], ["c"]]))[0] == ([["a", "b"], ["c"]],)
-
-
-@pytest.mark.parametrize(
-    ("x", "error", "message"),
-    [
-        ([["a"], "b"], ValueError, "Row 1 is a text, but row 0 is a list of words"),
-        (["b", ["a"]], ValueError, "Row 1 is a list of words, but row 0 is a text"),
-        ([["a"], ["b", None]], ValueError, "row 1 of the words of row 1 is None"),
-        ([["a", ["b"]]], ValueError, r"row 1 of the words of row 0 is \['b'\]"),
-        (["a", None], ValueError, "row 1 of texts is None"),
-        ((["a"], ["b"]), TypeError, "A tuple is the words of one text"),
-        (None, TypeError, "NoneType"),
-        (3, TypeError, "int"),
-    ],
-)
-def test_invalid_words_name_the_row(x, error, message):
-    with pytest.raises(error, match=message):
-        word_columns(x)
-
-
-TEXT = "Ada Lovelace, of London"
-
-
-def entities(*spans, tags=(10, 11, 12, 13)):
-    bounds = np.array(spans, np.int64).reshape(-1, 2)
-    return SpanTags(bounds, np.array([tags] * len(spans), np.int32).reshape(-1, 4), 9)
-
-
-@pytest.mark.parametrize(
-    ("spans", "tags"),
-    [
-        ([], [9, 9, 9, 9, 9]),
-        ([(0, 3)], [10, 9, 9, 9, 9]),
-        ([(0, 12), (17, 23)], [11, 13, 9, 9, 10]),
-        ([(0, 13)], [11, 12, 13, 9, 9]),
-        # An entity includes words that it overlaps; whitespace belongs to no word.
-        ([(1, 6), (13, 18)], [11, 13, 9, 11, 13]),
-    ],
-)
-def test_tags_of_the_words_of_entities(spans, tags):
-    assert word_tags(entities(*spans), split_words(TEXT), 0).tolist() == tags
-
-
-@pytest.mark.parametrize(
-    ("spans", "message"),
-    [
-        ([(17, 24)], r"Row 7: the entity from 17 to 24 \('London'\) ends outside"),
-        ([(3, 4)], r"Row 7: the entity from 3 to 4 \(' '\) contains no word"),
-        ([(0, 5), (6, 12)], r"Row 7: the entity from 6 to 12 .* shares a word"),
-    ],
-)
-def test_invalid_entities_raise(spans, message):
-    with pytest.raises(ValueError, match=message):
-        word_tags(entities(*spans), split_words(TEXT), 7)
-
-
-def test_the_text_of_an_entity_is_compared():
-    target = replace(entities((0, 3)), texts={(0, 3): "Ada"})
-    assert word_tags(target, split_words(TEXT), 0)[0] == 10
-    target = replace(target, texts={(0, 3): "London"})
-    with pytest.raises(ValueError, match="Row 2: the entity 'London' from 0 to 3"):
-        word_tags(target, split_words(TEXT), 2)
-
-
-def test_missing_tag_raises():
-    target = entities((0, 3), tags=(1, 1, -1, -1))
-    assert word_tags(target, split_words(TEXT), 0)[0] == 1
-    target = entities((0, 12), tags=(1, 1, -1, -1))
-    with pytest.raises(ValueError, match="the model no tag for the others"):
-        word_tags(target, split_words(TEXT), 0)
-
-
-@pytest.mark.parametrize(
-    ("target", "words", "message"),
-    [
-        (entities(), join_words(["a"]), "words, whose target is a tag for each"),
-        (np.array([1, 2]), split_words("a b"), "a raw text, whose target is its ent"),
-    ],
-)
-def test_targets_of_the_wrong_type_raise(target, words, message):
-    with pytest.raises(ValueError, match=f"Row 3 is {message}"):
-        word_tags(target, words, 3)
-
-
 NAMES = ("B-x", "I-x", "O")
+
+
 KINDS = ["uncased", "cased", "word piece"]
+
+
 # An acute accent becomes a space, U+200B is removed, "½" has three pieces.
 STRANGE = "abcSão \u0301\u200b\u200d½´👩🏽日.,-1"  # noqa: RUF001
+
+
 SAMPLE = ["abc São, 1-2 1/2 a b c", "She paid 12 by the small red school."] * 9
 
 

@@ -1,23 +1,27 @@
 """Opened checkpoints: each file is read once, whatever its format."""
 
 import builtins
+import inspect
 import io
 import os
 from collections import Counter
 
 import pytest
 
-from keras_albert import AlbertClassifier, AlbertTextEmbedder
+from keras_albert import (
+    AlbertBackbone,
+    AlbertClassifier,
+    AlbertTextEmbedder,
+    AlbertTokenizer,
+)
+from keras_albert.checkpoints import export_checkpoint
 from keras_albert.presets.checkpoint import open_checkpoint
 from tests.exports.served_models import make_task
 
-FORMATS = {
-    "keras-albert": "save_to_preset",
-    "transformers": "export_to_transformers",
-    "keras-hub": "export_to_keras_hub",
-    "google": "export_to_google",
-    "sentence-transformers": "export_to_sentence_transformers",
-}
+FORMATS = (
+    *("keras-albert", "transformers", "keras-hub", "google"),
+    "sentence-transformers",
+)
 
 
 @pytest.mark.parametrize("key", FORMATS)
@@ -28,7 +32,7 @@ def test_each_file_is_opened_once(key, tiny_proto, tmp_path, monkeypatch):
     if key == "sentence-transformers":
         cls, options = AlbertTextEmbedder, {}
     task = make_task(cls.__name__.removeprefix("Albert"), tiny_proto, **options)
-    getattr(task, FORMATS[key])(tmp_path)
+    export_checkpoint(task, tmp_path, key)
     opened = Counter()
 
     def count(file, *arguments, _open=io.open, **kwargs):
@@ -44,3 +48,22 @@ def test_each_file_is_opened_once(key, tiny_proto, tmp_path, monkeypatch):
     assert read[config] == 1
     assert {name for name, n in read.items() if n > 1} == set()
     assert open_checkpoint(tmp_path).format.key == key
+
+
+def test_an_editor_shows_the_arguments():
+    for cls in (AlbertClassifier, AlbertBackbone, AlbertTokenizer, AlbertTextEmbedder):
+        names = list(inspect.signature(cls.from_preset).parameters)
+        assert names[:3] == ["preset", "load_weights", "dtype"]
+    assert {"num_classes", "labels"} <= set(
+        inspect.signature(AlbertClassifier.from_preset).parameters
+    )
+
+
+def test_only_models_are_exported(tiny_proto, tmp_path):
+    tokenizer = AlbertTokenizer(tiny_proto)
+    with pytest.raises(TypeError, match=r"with its tokenizer.*: AlbertTokenizer"):
+        export_checkpoint(tokenizer, tmp_path / "no", "transformers")
+    task = make_task("Classifier", tiny_proto, num_classes=2)
+    with pytest.raises(ValueError, match=r"'keras-hub'.*Received: format='keras_hub'"):
+        export_checkpoint(task, tmp_path / "no", "keras_hub")
+    assert not (tmp_path / "no").exists()

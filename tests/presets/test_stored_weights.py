@@ -7,11 +7,9 @@ import keras
 import numpy as np
 import pytest
 
-from keras_albert.presets.stored_weights import (
-    StoredArray,
-    check_stored_weights,
-    stored_arrays,
-)
+from keras_albert.presets import weight_files
+from keras_albert.presets.stored_weights import check_stored_weights
+from keras_albert.presets.weight_files import inspect_weights
 
 KERNEL = "layers/dense/vars/0"
 BIAS = "layers/dense/vars/1"
@@ -36,8 +34,7 @@ def replace(path, value=None, name=BIAS, **options):
 
 
 def test_what_was_saved_is_listed(model, path):
-    listed = stored_arrays(path)
-    assert sorted(listed) == [StoredArray((3,), "float"), StoredArray((4, 3), "float")]
+    assert inspect_weights(path) == {BIAS: (3,), KERNEL: (4, 3)}
     check_stored_weights(model, path)
 
 
@@ -121,6 +118,19 @@ def test_one_more_array_is_refused(model, path):
     with h5py.File(path, "a") as file:
         file["layers/more/vars/0"] = np.zeros(7, "float32")
     with pytest.raises(ValueError, match=r"Only in the file: float \(7,\)"):
+        check_stored_weights(model, path)
+
+
+@pytest.mark.parametrize("is_deep", [True, False])
+def test_names_are_bounded(model, path, is_deep, monkeypatch):
+    """Files of 0.3 MB took a minute to walk through."""
+    monkeypatch.setattr(weight_files, "MAX_NAMES", 50)
+    with h5py.File(path, "a") as file:
+        group = file
+        for number in range(5000 if is_deep else 60):
+            made = group.create_group(f"{number}")
+            group = made if is_deep else group
+    with pytest.raises(ValueError, match=r"more than 50 names, or groups deeper"):
         check_stored_weights(model, path)
 
 

@@ -94,7 +94,8 @@ def _opened(path):
         from keras_albert.checkpoints.google import tensorflow_files
 
         prefix = path.with_suffix("")
-        tensors = tensorflow_files.read_tensors(prefix, lambda name: True)
+        stored = tensorflow_files.stored_tensors(prefix)
+        tensors = {name: tensor.read() for name, tensor in stored.items()}
         yield tensors
         tensorflow_files.write_tensors(prefix, tensors)
 

@@ -23,6 +23,7 @@ from keras_albert import (
     AlbertClassifierPreprocessor,
     AlbertTokenizer,
 )
+from keras_albert.checkpoints import export_checkpoint
 from tests.property.damage import damage_files
 from tests.property.tensor_files import write_torch
 from tests.random_weights import fill_weights
@@ -85,12 +86,12 @@ def write_pieces(task, directory):
 WRITERS = {
     "own": lambda task, to: task.save_to_preset(to),
     "own shards": lambda task, to: task.save_to_preset(to, max_shard_size=2e-6),
-    "keras-hub": lambda task, to: task.export_to_keras_hub(to),
+    "keras-hub": lambda task, to: export_checkpoint(task, to, "keras-hub"),
     "transformers": lambda task, to: task.export_to_transformers(to),
     "transformers shards": write_safetensors_shards,
     "transformers zip": lambda task, to: write_bin(task, to, is_zip=True),
     "transformers stream": lambda task, to: write_bin(task, to, is_zip=False),
-    "google": lambda task, to: task.export_to_google(to),
+    "google": lambda task, to: export_checkpoint(task, to, "google"),
     "own, WordPiece": lambda task, to: task.save_to_preset(to),
     "transformers, WordPiece": lambda task, to: task.export_to_transformers(to),
     "transformers, vocab.txt": write_pieces,

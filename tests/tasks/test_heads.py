@@ -12,6 +12,7 @@ from keras_albert import (
     AlbertPretrainer,
     AlbertTokenClassifier,
 )
+from keras_albert.checkpoints import export_checkpoint
 from tests.peers.keras_checks import small_classifier
 from tests.tasks.masked_lm.masked_lm_models import make_masked_lm, make_pretrainer
 from tests.tasks.question_answering.small_reader import small_reader
@@ -39,7 +40,7 @@ def test_other_classes_get_a_new_head(make_classifier, tmp_path, arguments, name
 
 
 @pytest.mark.parametrize("task", [AlbertClassifier, AlbertTokenClassifier])
-@pytest.mark.parametrize("theirs", [None, "transformers", "keras_hub"])
+@pytest.mark.parametrize("theirs", [None, "transformers", "keras-hub"])
 def test_without_classes_no_file_is_blamed(
     make_classifier, tmp_path, task, theirs, monkeypatch
 ):
@@ -49,9 +50,8 @@ def test_without_classes_no_file_is_blamed(
         backbone.save_to_preset(preset)
         make_classifier().preprocessor.save_to_preset(preset)
     else:
-        getattr(backbone, f"export_to_{theirs}")(
-            preset, make_classifier().preprocessor.tokenizer
-        )
+        tokenizer = make_classifier().preprocessor.tokenizer
+        export_checkpoint(backbone, preset, theirs, tokenizer)
     # No weights are read before.
     monkeypatch.setattr(AlbertBackbone, "load_weights", None)
     message = (
@@ -64,7 +64,6 @@ def test_without_classes_no_file_is_blamed(
 
 CASES = {
     "classify": (small_classifier, ("the lamps",)),
-    "classify_documents": (small_classifier, (["the lamps"],)),
     "choose": (small_chooser, ("the hill", "lamps or", ["rain", "bread"])),
     "tag": (lambda proto: small_tagger(proto, labels=["O", "a"]), ("the lamps",)),
     "answer": (small_reader, ("the hill", "old bread")),

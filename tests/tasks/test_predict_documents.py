@@ -10,6 +10,10 @@ SHORT = ["bread by the old sea", "", "rain", " \t "]
 LONG = "the old river and lamps " * 9 + "a storm in town, rain by the hill " * 11
 
 
+def whole(method, *args, **kwargs):
+    return method(*args, truncate=False, **kwargs)
+
+
 @pytest.fixture(scope="module")
 def classifier(make_classifier):
     """One whose weights are far from the initial ones: windows differ."""
@@ -45,7 +49,7 @@ def window_outputs(task, text, stride):
 def test_logits_are_means_by_tokens(classifier, stride):
     outputs, counts = window_outputs(classifier, LONG, stride or 15)
     assert outputs.std(axis=0).min() > 0.01
-    found = classifier.predict_documents([*SHORT, LONG], stride=stride)
+    found = whole(classifier.predict, [*SHORT, LONG], stride=stride)
     expected = np.average(outputs, axis=0, weights=counts)
     np.testing.assert_allclose(found[-1], expected, atol=1e-5)
     short = classifier.predict(SHORT, verbose=0)
@@ -57,54 +61,48 @@ def test_vectors_are_means_of_length_1(embedder):
     mean = np.average(outputs, axis=0, weights=counts)
     length = np.linalg.norm(mean)
     assert length < 0.999
-    found = embedder.embed_documents([LONG, *SHORT], batch_size=3)
+    found = whole(embedder.embed, [LONG, *SHORT], batch_size=3)
     np.testing.assert_allclose(found[0], mean / length, atol=1e-5)
     np.testing.assert_allclose(found[1:], embedder.embed(SHORT), atol=1e-5)
-    np.testing.assert_array_equal(
-        embedder.predict_documents([LONG, *SHORT], batch_size=3), found
-    )
 
 
 def test_vectors_of_any_length_stay_so(toy_proto, embedder):
     free = small_embedder(toy_proto, normalize=False)
     free.set_weights(embedder.get_weights())
     outputs, counts = window_outputs(free, LONG, 7)
-    found = free.embed_documents(LONG, stride=7)
+    found = whole(free.embed, LONG, stride=7)
     expected = np.average(outputs, axis=0, weights=counts)
     np.testing.assert_allclose(found, expected, atol=1e-5, rtol=1e-5)
 
 
 def test_what_fits_in_a_row_has_the_outputs_of_predict(classifier, embedder, toy):
     texts = [*toy[0][:8], *SHORT]
-    for task in (classifier, embedder):
-        np.testing.assert_array_equal(
-            task.predict_documents(texts), task.predict(texts, verbose=0)
-        )
-    assert classifier.classify_documents(texts, 2) == classifier.classify(texts, 2)
-    np.testing.assert_array_equal(
-        embedder.embed_documents(texts), embedder.embed(texts)
-    )
+    found = whole(classifier.predict, texts)
+    np.testing.assert_array_equal(found, classifier.predict(texts, verbose=0))
+    assert whole(classifier.classify, texts, top_k=2) == classifier.classify(texts, 2)
+    found = whole(embedder.embed, texts)
+    np.testing.assert_allclose(found, embedder.embed(texts), atol=1e-6)
 
 
 def test_a_single_text_and_none(classifier, embedder):
-    assert classifier.predict_documents(LONG).shape == (1, 3)
-    assert classifier.predict_documents([]).shape == (0, 3)
-    assert classifier.classify_documents([]) == []
-    assert embedder.embed_documents("").shape == (32,)
-    assert embedder.embed_documents([]).shape == (0, 32)
+    assert whole(classifier.predict, LONG).shape == (1, 3)
+    assert whole(classifier.predict, []).shape == (0, 3)
+    assert whole(classifier.classify, []) == []
+    assert whole(embedder.embed, "").shape == (32,)
+    assert whole(embedder.embed, []).shape == (0, 32)
 
 
 def test_classes_of_documents(classifier):
-    logits = classifier.predict_documents([LONG, "rain"])
-    best, other, last = classifier.classify_documents(LONG, top_k=3)
-    assert best == classifier.classify_documents(LONG)
+    logits = whole(classifier.predict, [LONG, "rain"])
+    best, other, last = whole(classifier.classify, LONG, top_k=3)
+    assert best == whole(classifier.classify, LONG)
     assert best["score"] >= other["score"] >= last["score"]
     probabilities = classifier.probabilities(logits)[0]
     assert best["score"] == pytest.approx(probabilities.max(), abs=1e-5)
     assert best["label"] == str(probabilities.argmax())
     # The end of the text has its say.
     assert np.abs(logits[0] - classifier.predict([LONG], verbose=0)[0]).max() > 0.01
-    assert len(classifier.classify_documents([LONG, "rain"])) == 2
+    assert len(whole(classifier.classify, [LONG, "rain"])) == 2
 
 
 @pytest.mark.parametrize(
@@ -114,19 +112,21 @@ def test_other_outputs_than_logits(make_classifier, num_classes, activation):
     classifier = fill_weights(make_classifier(num_classes, activation=activation))
     outputs, counts = window_outputs(classifier, LONG, 15)
     expected = np.average(outputs, axis=0, weights=counts)
-    answers = classifier.classify_documents([LONG], top_k=num_classes)[0]
+    answers = whole(classifier.classify, [LONG], top_k=num_classes)[0]
     answers = [answers] if num_classes == 1 else answers
     scores = [answer["score"] for answer in answers]
     assert scores == pytest.approx(np.sort(expected)[::-1], abs=1e-5)
 
 
 def test_says_what_is_wrong(classifier, embedder):
-    for call in (classifier.classify_documents, embedder.embed_documents):
-        with pytest.raises(ValueError, match="A document is one text, and these are"):
-            call([("a", "b")])
+    for call in (classifier.classify, embedder.embed):
+        with pytest.raises(ValueError, match="reads single texts, and these are pairs"):
+            whole(call, [("a", "b")])
         with pytest.raises(ValueError, match="row 1 of texts is None"):
-            call(["a", None])
+            whole(call, ["a", None])
         with pytest.raises(ValueError, match=r"from 1 to 30, .*Received: stride=31"):
-            call("a", stride=31)
+            whole(call, "a", stride=31)
+    with pytest.raises(ValueError, match="Leave out 'num_layers'"):
+        whole(classifier.classify, "a", num_layers=1)
     with pytest.raises(ValueError, match="top_k=0"):
-        classifier.classify_documents("a", top_k=0)
+        whole(classifier.classify, "a", top_k=0)

@@ -44,7 +44,7 @@ def test_both_versions_are_read(tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("{", "not JSON in UTF-8"),
+        ("{", r"squad\.json .*is damaged.*JSONDecodeError"),
         ([], "has nothing as 'data'"),
         ({"data": {}}, "has {} as 'data', but SQuAD's format needs a list"),
         ({"data": []}, "contains no questions"),
@@ -64,13 +64,6 @@ def test_both_versions_are_read(tmp_path):
 def test_errors_name_the_place_in_the_file(tmp_path, content, message):
     with pytest.raises(ValueError, match=message):
         read_squad(write_squad(tmp_path, content))
-
-
-def test_invalid_utf8_raises(tmp_path):
-    path = tmp_path / "squad.json"
-    path.write_bytes(b'{"data": "\xff"}')
-    with pytest.raises(ValueError, match="not JSON in UTF-8"):
-        read_squad(path)
 
 
 @pytest.mark.shared_data
@@ -117,7 +110,7 @@ def test_byte_order_mark_and_unusual_line_separators(tmp_path):
     [
         ("a\tO\nb\n", r"file\.conll, line 2: 'b' should be a word and its tag"),
         ("a O\nb\t\n", r"file\.conll, line 2: 'b'"),
-        (b"a\tO\n\xff\tO\n", r"file\.conll, line 2, is not UTF-8"),
+        (b"a\tO\n\xff\tO\n", r"file\.conll .*UnicodeDecodeError.*`iconv`"),
         ("\n\n", r"file\.conll contains no words"),
         ("", r"file\.conll contains no words"),
     ],

@@ -1,4 +1,4 @@
-"""Tokenized texts, their windows and packed rows."""
+"""Rows of tokens: ragged, truncated, packed and planned as batches."""
 
 import numpy as np
 import pytest
@@ -7,19 +7,86 @@ from hypothesis import strategies as st
 
 from keras_albert.text.packing import (
     EncodedTexts,
-    OverlappingWindows,
     SpecialIds,
-    TextWindows,
+    TokenRows,
+    plan_batches,
+    to_id_rows,
 )
-from keras_albert.text.tokenizer.token_rows import TokenRows
+from keras_albert.text.sequence_packing import plan_packed_batches
+
+rows_of_ids = st.lists(st.lists(st.integers(0, 29999), max_size=9), max_size=9)
+
+
+@given(rows_of_ids)
+def test_lists_round_trip(lists):
+    rows = TokenRows.from_lists(lists)
+    assert rows.to_lists() == lists
+    assert len(rows) == len(lists)
+    assert rows.values.dtype == np.int32
+    assert rows.lengths.dtype == rows.starts.dtype == np.int64
+    arrays = TokenRows.from_arrays([np.array(row, np.int32) for row in lists])
+    assert arrays.to_lists() == lists
+    assert arrays.values.dtype == np.int32
+
+
+@given(rows_of_ids.filter(bool), st.data())
+def test_take_equals_list_indexing(lists, data):
+    index = st.integers(-len(lists), len(lists) - 1)
+    picked = data.draw(st.lists(index, max_size=12))
+    taken = TokenRows.from_lists(lists).take(picked)
+    assert taken.to_lists() == [lists[i] for i in picked]
+    assert taken.values.dtype == np.int32
+
+
+def test_take_raises_for_a_missing_row():
+    with pytest.raises(IndexError):
+        TokenRows.from_lists([[1]]).take([1])
+
+
+@pytest.mark.parametrize(
+    ("given", "rows", "batched"),
+    [
+        (5, [[5]], False),
+        ([], [[]], False),
+        ([5, 6], [[5, 6]], False),
+        (np.array([5, 6]), [[5, 6]], False),
+        ([np.int64(5)], [[5]], False),
+        ([[5], []], [[5], []], True),
+        (np.array([[5, 6]]), [[5, 6]], True),
+        ([np.array([5]), (6, 7)], [[5], [6, 7]], True),
+        (TokenRows.from_lists([[5], []]), [[5], []], True),
+    ],
+)
+def test_reads_all_types(given, rows, batched):
+    assert to_id_rows(given, 10) == (rows, batched)
+
+
+@pytest.mark.parametrize(
+    "bad", [[-100], [10], [0.5], ["a"], [[1], [2, None]], [[1], 2]]
+)
+def test_invalid_ids_raise(bad):
+    with pytest.raises(ValueError, match="whole numbers from 0 to 9"):
+        to_id_rows(bad, 10)
+
 
 CLS, SEP, PAD = 2, 3, 0
+
+
 SPECIAL = SpecialIds(cls=CLS, sep=SEP, pad=PAD)
 
+
 ids = st.lists(st.integers(5, 99), max_size=14)
+
+
 single_rows = st.lists(st.tuples(ids), min_size=1, max_size=5)
+
+
 pair_rows = st.lists(st.tuples(ids, ids), min_size=1, max_size=5)
+
+
 batches = single_rows | pair_rows
+
+
 truncations = st.sampled_from(["round_robin", "waterfall"])
 
 
@@ -71,83 +138,39 @@ def test_packs_like_a_naive_implementation(rows, max_length, extra, truncate):
         assert packed[name].dtype == np.int32
 
 
-@pytest.mark.parametrize("columns", [1, 2])
-def test_empty_batch(columns):
-    empty = (TokenRows.from_lists([]),) * columns
-    encoded = EncodedTexts(empty, SPECIAL, 8)
-    assert encoded.pack(np.arange(0), 4)["token_ids"].shape == (0, 4)
-    assert encoded.lengths.tolist() == []
+lengths_of_texts = st.lists(st.integers(1, 600), max_size=300).map(np.array)
 
 
+@pytest.mark.parametrize("make", [plan_batches, plan_packed_batches])
 @settings(deadline=None)
-@given(st.lists(st.integers(0, 25), max_size=4), st.integers(1, 9), st.data())
-def test_each_token_is_owned_by_the_window_with_most_context(lengths, size, data):
-    stride = data.draw(st.integers(1, size))
-    windows = OverlappingWindows(np.array(lengths, np.int64), size, stride)
-    assert len(windows) == len(windows.tokens) == len(windows.documents)
-    ends = np.cumsum(lengths)
-    contexts, owners = {}, {}
-    counts = [0] * len(windows)
-    place = 0
-    for number, row in enumerate(windows.tokens.to_lists()):
-        document = windows.documents[number]
-        for at, token in enumerate(row):
-            assert ends[document] - lengths[document] <= token < ends[document]
-            context = min(at, len(row) - 1 - at)
-            contexts.setdefault(token, []).append(context)
-            if windows.owned[place]:
-                assert token not in owners
-                # The owner is the first window with the most context.
-                assert context == max(contexts[token])
-                assert contexts[token].index(context) == len(contexts[token]) - 1
-                owners[token] = context
-                counts[number] += 1
-            place += 1
-        assert len(row) == min(size, lengths[document])
-    assert (windows.owned_to - windows.owned_from).tolist() == counts
-    assert sorted(owners) == list(range(sum(lengths)))
-    assert owners == {token: max(found) for token, found in contexts.items()}
+@given(lengths_of_texts, st.integers(1, 40), st.none() | st.integers(0, 9))
+def test_plan_contains_each_example_once(make, lengths, batch_size, seed):
+    generator = None if seed is None else np.random.default_rng(seed)
+    plan = make(lengths, batch_size, generator)
+    held = [int(index) for batch in plan for index in batch]
+    assert sorted(held) == list(range(len(lengths)))
+    sizes = [len(batch) for batch in plan]
+    assert all(1 <= size <= batch_size for size in sizes)
+    assert sum(size < batch_size for size in sizes) <= 1
+    assert make is plan_batches or set(sizes[:-1]) <= {batch_size}
 
 
-def test_one_window_for_short_and_empty_documents():
-    windows = OverlappingWindows(np.array([0, 4]), 4, 2)
-    assert windows.tokens.to_lists() == [[], [0, 1, 2, 3]]
-    assert not len(OverlappingWindows(np.array([], np.int64), 4, 2))
+@given(lengths_of_texts, st.integers(1, 40))
+def test_plan_without_generator_starts_with_the_longest(lengths, batch_size):
+    plan = plan_batches(lengths, batch_size)
+    in_order = [int(lengths[index]) for batch in plan for index in batch]
+    assert in_order == sorted(in_order, reverse=True)
 
 
-@settings(deadline=None)
-@given(st.lists(st.integers(0, 25), max_size=4), st.integers(5, 9), st.data())
-def test_windows_contain_all_tokens_of_each_text(lengths, size, data):
-    stride = data.draw(st.none() | st.integers(1, size - 2))
-    texts = TokenRows.from_lists([range(4, 4 + length) for length in lengths])
-    windows = TextWindows(texts, SPECIAL, size, stride)
-    (x,) = windows.pack(np.arange(len(windows)), size)
-    assert (x["padding_mask"].sum(axis=1) == windows.lengths).all()
-    # The output of a window marks the tokens that it contains.
-    holds = np.zeros((len(windows), 30))
-    for row, ids in enumerate(x["token_ids"]):
-        holds[row, ids[ids > SPECIAL.sep]] = 1
-    found = windows.mean(holds)
-    for row, length in enumerate(lengths):
-        assert (found[row, 4 : 4 + length] > 0).all()
-        assert not found[row, 4 + length :].any()
-    same = windows.mean(np.ones((len(windows), 2), np.float32))
-    np.testing.assert_allclose(same, np.ones((len(lengths), 2)), rtol=1e-6)
-
-
-def test_windows_are_weighted_by_their_owned_tokens():
-    texts = TokenRows.from_lists([range(4, 11), [4], []])
-    windows = TextWindows(texts, SPECIAL, max_length=6, stride=2)
-    # The windows from 0, 2 and 3 own the tokens 0-2, 3-4 and 5-6.
-    outputs = np.array([[7.0], [14.0], [70.0], [0.1], [0.2]], np.float32)
-    merged = windows.mean(outputs)
-    assert windows.counts.tolist() == [3, 1, 1]
-    assert merged[0] == pytest.approx((3 * 7 + 2 * 14 + 2 * 70) / 7)
-    assert merged[1:].tolist() == outputs[3:].tolist()
-    assert merged.dtype == np.float32
-
-
-@pytest.mark.parametrize("stride", [0, 4])
-def test_invalid_stride_raises(stride):
-    with pytest.raises(ValueError, match=f"from 1 to 3, .*Received: stride={stride}"):
-        TextWindows(TokenRows.from_lists([[5]]), SPECIAL, 5, stride)
+@pytest.mark.parametrize("make", [plan_batches, plan_packed_batches])
+def test_plan_with_generator_is_random_and_reproducible(make):
+    lengths = np.random.default_rng(0).integers(5, 60, 500)
+    first, again, other = (
+        make(lengths, 8, np.random.default_rng(seed)) for seed in (1, 1, 2)
+    )
+    assert [b.tolist() for b in first] == [b.tolist() for b in again]
+    assert [b.tolist() for b in first] != [b.tolist() for b in other]
+    # The order of batches is shuffled too, so that training does not begin with the
+    # longest.
+    longest = [lengths[batch].max() for batch in first]
+    assert longest != sorted(longest, reverse=True)

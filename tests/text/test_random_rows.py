@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from keras_albert.text.masking import WholeWordMasking
 from keras_albert.text.random_rows import RowDraws, number_in_row, permute
 
 
@@ -52,15 +51,3 @@ def test_draws_of_a_row_depend_on_its_key_alone():
 def test_entries_are_numbered_in_their_rows():
     assert number_in_row(np.array([3, 3, 5])).tolist() == [0, 1, 0]
     assert number_in_row(np.empty(0, np.int64)).tolist() == []
-
-
-def test_masks_of_a_row_depend_on_its_key_alone(tokenizer):
-    masking = WholeWordMasking(tokenizer)
-    ids = np.random.default_rng(0).integers(5, 130, (40, 64), "int32")
-    ids[:, 0], ids[:, -1], ids[3, 1:] = 2, 3, 0
-    keys = np.arange(40)
-    whole = masking(ids, RowDraws(keys))
-    for rows in (slice(7, 8), slice(20, 40), slice(39, None, -3)):
-        part = masking(ids[rows], RowDraws(keys[rows]))
-        for one, other in zip(part, whole, strict=True):
-            np.testing.assert_array_equal(one, other[rows])

@@ -20,8 +20,10 @@ class TwoProcesses(OneDevice):
 
     def sum(self, numbers):
         self.asked.append(self.recorder.done)
-        told, _ = numbers
-        return [told + (self.recorder.done >= self.told_at), 2 * 0.25]
+        told, due, _ = numbers
+        done = self.recorder.done
+        # By its clock, a checkpoint is due after the fifth batch.
+        return [told + (done >= self.told_at), due + (done == 5), 2 * 0.25]
 
     def on_chief(self, work):
         work()
@@ -39,17 +41,27 @@ def stopped_run(path, told_at):
         RunFolder(path), None, stop, {}, seed=0, monitor=("loss", "min"), **lengths
     )
     recorder.devices = TwoProcesses(recorder, told_at)
-    recorder.begin(None, model)
+    recorder.start(None, model)
     with pytest.raises(KeyboardInterrupt):
         resumable_fit(model, recorder, lambda number: batch, verbose=0)
     assert stop.number == signal.SIGTERM
     return recorder
 
 
-def test_processes_agree_once_a_second_and_stop_after_the_same_batch(tmp_path):
+def test_processes_agree_once_a_second_and_save_and_stop_after_the_same_batch(
+    tmp_path, monkeypatch
+):
+    steps, write = [], TrainingCheckpoint.write
+
+    def record(checkpoint, path):
+        steps.append(checkpoint.step)
+        write(checkpoint, path)
+
+    monkeypatch.setattr(TrainingCheckpoint, "write", record)
     recorder = stopped_run(tmp_path, told_at=14)
     # The start, four batches of a quarter of a second, and the end of a row.
     assert recorder.devices.asked == [0, 1, 5, 9, 10, 14]
+    assert steps == [5, 14]
     assert TrainingCheckpoint.read(RunFolder(tmp_path).last).step == 14
 
 

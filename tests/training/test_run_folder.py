@@ -14,7 +14,7 @@ from keras_albert.training.run_folder import (
 
 
 def write(folder, **identity):
-    folder.begin([])
+    folder.start([])
     groups = {"model": [np.arange(3.0), np.eye(2, dtype="float32")], "best": []}
     TrainingCheckpoint(7, groups, {"identity": identity}).write(folder.last)
 
@@ -37,19 +37,15 @@ def test_a_run_is_found_by_what_it_is(tmp_path):
 
 def test_a_file_in_its_place_is_named(tmp_path):
     (tmp_path / "run").write_text("mine")
-    with (
-        pytest.raises(
-            NotADirectoryError, match="run is a file, but must be a directory"
-        ),
-        RunFolder(tmp_path / "run").locked(),
-    ):
+    folder = RunFolder(tmp_path / "run")
+    with pytest.raises(FileExistsError, match=r"run'$"), folder.locked():
         pass
 
 
 def test_a_disk_without_room_for_a_checkpoint_is_named_at_the_start(tmp_path):
     folder = RunFolder(tmp_path / "run")
     with pytest.raises(OSError, match=r"MB free, but a checkpoint takes [\d,.]+ MB"):
-        folder.begin([], size=2**60)
+        folder.start([], size=2**60)
     assert not folder.curve.path.exists()
 
 
@@ -63,17 +59,12 @@ def test_a_checkpoint_of_another_version_is_refused(tmp_path, monkeypatch):
         folder.open({"seed": 0})
 
 
-@pytest.mark.parametrize("name", ["best.safetensors", "backup", "settings.json"])
-def test_what_is_of_no_run_is_named(tmp_path, name):
+def test_files_of_others_in_its_directory_stay(tmp_path):
     folder = RunFolder(tmp_path / "run")
-    folder.begin([])
-    (folder.training / ".last.safetensors.x").touch()
-    assert folder.open({}) is None
-    (folder.training / name).touch()
-    with pytest.raises(
-        ValueError, match=rf"{name} was not written by a run of this version"
-    ):
-        folder.open({})
+    write(folder)
+    (folder.training / "notes.txt").touch()
+    folder.tidy_up()
+    assert list(folder.training.iterdir()) == [folder.training / "notes.txt"]
 
 
 @pytest.mark.parametrize("content", [b"", b"\0" * 100, b"\xff" * 8 + b"{}"])

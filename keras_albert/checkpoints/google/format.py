@@ -1,6 +1,6 @@
-"""TensorFlow's checkpoints of ALBERT and BERT: google-research's, and others with them.
+"""TensorFlow's checkpoints of ALBERT and BERT: google-research's, and others to read.
 
-Those of TensorFlow Model Garden and TF-Hub have other names of the same weights.
+Checkpoints of TensorFlow Model Garden and TF-Hub have other names of the same weights.
 """
 
 import importlib.util
@@ -12,7 +12,6 @@ from typing import Any
 
 import keras
 
-from keras_albert.backbone import AlbertBackbone
 from keras_albert.checkpoints.config import (
     backbone_arguments,
     backbone_config,
@@ -26,16 +25,13 @@ from keras_albert.checkpoints.google.names import (
     MODULE_PREFIX,
     SECOND_FACTOR,
     TRAINING_STATE,
-    garden_objects,
-    garden_variables,
 )
 from keras_albert.checkpoints.google.tensorflow_files import (
     SAVED_MODEL,
     find_checkpoint,
-    find_tensors,
-    read_tensors,
     saved_model_config,
     saved_model_lowercases,
+    stored_tensors,
     write_tensors,
 )
 from keras_albert.checkpoints.weight_map import (
@@ -49,12 +45,12 @@ from keras_albert.checkpoints.weight_map import (
     has_bert_dials,
 )
 from keras_albert.presets.checkpoint import CheckpointFormat, Files
+from keras_albert.presets.weight_files import Shape, StoredTensor
 from keras_albert.tasks.cloning import merge_adapters
 from keras_albert.text.tokenizer import word_piece
 from keras_albert.text.tokenizer.vocabularies import open_vocabulary
-from keras_albert.utils.atomic_files import temporary_directory
-from keras_albert.utils.child_process import run_in_tensorflow
 from keras_albert.utils.reading import write_json
+from keras_albert.utils.temporary import temporary_directory
 
 _LIBRARY = "google-research/albert"
 _VOCABULARY_FILE = "30k-clean.model"
@@ -102,15 +98,15 @@ class GoogleCheckpoint(WeightMapCheckpoint):
         arguments["use_embedding_projection"] = None
         return arguments
 
-    def stored_shapes(self) -> list[tuple[int, ...]]:
+    def stored_shapes(self) -> list[Shape]:
         can_read = importlib.util.find_spec("tensorflow") is not None
         if not can_read or find_checkpoint(self.directory) is None:
             return []
-        return list(self._shapes.values())
+        return [tensor.shape for tensor in self._tensors.values()]
 
     def task_name(self) -> str | None:
         # A head with one output counts as a regression; RACE's has the same weights.
-        found = self._shapes
+        found = self._tensors
         for head in self.weight_map.heads:
             if head.mappings and all(each.name in found for each in head.mappings):
                 return str(head.task)
@@ -118,7 +114,7 @@ class GoogleCheckpoint(WeightMapCheckpoint):
 
     def task_arguments(self, task: type) -> dict[str, Any]:
         ours = [cls.__name__ for cls in task.__mro__]
-        found = self._shapes
+        found = self._tensors
         if "AlbertClassifier" in ours and "output_weights" in found:
             return {"num_classes": _outputs(found)}
         if "AlbertQuestionAnswerer" in ours:
@@ -128,14 +124,11 @@ class GoogleCheckpoint(WeightMapCheckpoint):
 
     def has_head(self, head: Head) -> bool:
         # The last layer must have as many outputs as the head.
-        return head.task != "AlbertMultipleChoice" or _outputs(self._shapes) == 1
+        return head.task != "AlbertMultipleChoice" or _outputs(self._tensors) == 1
 
     def read_tensors(self, wanted: Callable[[str], bool]) -> dict[str, Array]:
-        found = read_tensors(
-            _checkpoint(self.directory),
-            lambda name: _is_weight(name) and wanted(_bare(name)),
-        )
-        tensors = {_bare(name): tensor for name, tensor in found.items()}
+        found = self._tensors.items()
+        tensors = {name: tensor.read() for name, tensor in found if wanted(name)}
         if self.weight_map is ALBERT_ZH and SECOND_FACTOR in tensors:
             first = SECOND_FACTOR.removesuffix("_2")
             if first in tensors:
@@ -161,9 +154,13 @@ class GoogleCheckpoint(WeightMapCheckpoint):
         return found
 
     @cached_property
-    def _shapes(self) -> dict[str, tuple[int, ...]]:
-        found = find_tensors(_checkpoint(self.directory))
-        return {_bare(name): found[name].shape for name in found if _is_weight(name)}
+    def _tensors(self) -> dict[str, StoredTensor]:
+        found = stored_tensors(_checkpoint(self.directory))
+        return {
+            name.removeprefix(MODULE_PREFIX): tensor
+            for name, tensor in found.items()
+            if name.rpartition("/")[2] not in TRAINING_STATE
+        }
 
 
 class GoogleFormat(WeightMapFormat):
@@ -224,7 +221,7 @@ class GoogleFormat(WeightMapFormat):
                 "instead."
             )
         check_head_epsilon(model, self.name)
-        self.check_layers(backbone)
+        check_groups(backbone.num_layers, backbone.num_groups, _LIBRARY)
         tensors = self.dump(model)
         config = backbone_config(backbone, _ACTIVATIONS, self.keys)
         del config["layer_norm_eps"]
@@ -232,23 +229,13 @@ class GoogleFormat(WeightMapFormat):
             del config["inner_group_num"]
         else:
             config |= _UNUSED
-        self.write_tensors(directory / self._written, tensors, backbone.num_heads)
+        write_tensors(directory / self._written, tensors)
         write_json(directory / self._pattern, config, sort_keys=True)
         if vocabulary is not None:
             found = open_vocabulary(vocabulary)
             is_words = word_piece.is_word_piece(vocabulary)
             name = found.file_name if is_words else _VOCABULARY_FILE
             (directory / name).write_bytes(found.contents())
-
-    def check_layers(self, backbone: AlbertBackbone) -> None:
-        """Check that the layers of a backbone share weights as they do there."""
-        check_groups(backbone.num_layers, backbone.num_groups, _LIBRARY)
-
-    def write_tensors(
-        self, prefix: Path, tensors: dict[str, Array], num_heads: int
-    ) -> None:
-        """Write the files of a checkpoint."""
-        write_tensors(prefix, tensors)
 
     def find_config(self, files: Files) -> str | None:
         """Return the name of the config, or of the only one that ends otherwise."""
@@ -275,17 +262,9 @@ def _checkpoint(directory: Path) -> Path:
     return prefix
 
 
-def _is_weight(name: str) -> bool:
-    return name.rpartition("/")[2] not in TRAINING_STATE
-
-
-def _bare(name: str) -> str:
-    return name.removeprefix(MODULE_PREFIX)
-
-
-def _outputs(found: dict[str, tuple[int, ...]]) -> int:
+def _outputs(found: dict[str, StoredTensor]) -> int:
     """Return the number of outputs of the last layer, which is (out, in)."""
-    return next(iter(found.get("output_weights", ())), 1)
+    return found["output_weights"].shape[0] if "output_weights" in found else 1
 
 
 _FILES = ("albert_config.json", "albert_model.ckpt")
@@ -295,55 +274,3 @@ GOOGLE = GoogleFormat(
     "google", _LIBRARY, ALBERT, "albert_config.json", "model.ckpt-best", GOOGLE_BERT
 )
 FIRST_ALBERT_ZH = GoogleFormat("albert-zh", "albert_zh", ALBERT_ZH, *_FILES)
-
-
-class ModelGardenFormat(GoogleFormat):
-    """A `tf.train.Checkpoint` of an encoder, and of a masked LM's head."""
-
-    def recognizes(self, files: Files) -> bool:
-        return False  # When they are read, their names are google-research's.
-
-    def check_layers(self, backbone: AlbertBackbone) -> None:
-        is_bert = self.weight_map.block is BERT.block
-        if not is_bert and backbone.num_groups * backbone.num_inner_repetitions > 1:
-            msg = (
-                f"All layers of {self.name}'s ALBERT are one. Received a model with "
-                f"num_groups={backbone.num_groups} and num_inner_repetitions="
-                f"{backbone.num_inner_repetitions}. Export it with layout='google'."
-            )
-            raise ValueError(msg)
-
-    def write_tensors(
-        self, prefix: Path, tensors: dict[str, Array], num_heads: int
-    ) -> None:
-        garden_objects(garden_variables(tensors, num_heads)).save(str(prefix))
-
-
-class TFHubFormat(ModelGardenFormat):
-    """A SavedModel of such objects, and its config."""
-
-    def write(
-        self, model: keras.Model, directory: Path, vocabulary: bytes | None
-    ) -> None:
-        lowercases = ""
-        if vocabulary is not None and word_piece.is_word_piece(vocabulary):
-            lowercases = str(word_piece.parse_word_piece(vocabulary).rules.lowercase)
-        with temporary_directory(directory) as source:
-            super().write(model, source, vocabulary)
-            program = "keras_albert.checkpoints.google.write_saved_model"
-            arguments = (str(source), str(directory), lowercases)
-            run_in_tensorflow("SavedModel", program, *arguments)
-
-
-_THEIRS = ("AlbertMaskedLM", "AlbertBackbone", "AlbertTextEmbedder")
-_ALBERT, _BERT = (
-    replace(each, heads=tuple(head for head in each.heads if head.task in _THEIRS))
-    for each in (ALBERT, BERT)
-)
-MODEL_GARDEN, TF_HUB = (
-    kind(key, name, _ALBERT, *_FILES, kind(f"{key}-bert", name, _BERT, *_BERT_FILES))
-    for kind, key, name in (
-        (ModelGardenFormat, "model-garden", "TensorFlow Model Garden"),
-        (TFHubFormat, "tf-hub", "TF-Hub"),
-    )
-)

@@ -1,17 +1,12 @@
-"""google-research's names of weights, and Model Garden's names, shapes and objects.
+"""google-research's names of weights, and Model Garden's names and shapes.
 
 Source: `tf1_bert_checkpoint_converter_lib.py` and
 `tf2_albert_encoder_checkpoint_converter.py` of tf-models-official.
 """
 
 import re
-from collections.abc import Mapping
 from dataclasses import replace
 from itertools import chain
-from typing import Any, NamedTuple
-
-import numpy as np
-import numpy.typing as npt
 
 from keras_albert.checkpoints.weight_map import (
     KERAS_NAMING,
@@ -21,7 +16,7 @@ from keras_albert.checkpoints.weight_map import (
     WeightMap,
     WeightMapping,
 )
-from keras_albert.utils.environment import import_package
+from keras_albert.presets.weight_files import Shape
 
 # The prefix of each name in a TF-Hub module.
 MODULE_PREFIX = "module/"
@@ -127,146 +122,52 @@ ALBERT_ZH = replace(
 )
 
 
-Array = npt.NDArray[Any]
-Shape = tuple[int, ...]
-
 ALBERT_LAYER = "bert/encoder/transformer/group_0/inner_group_0"
 
 
-class _Names(NamedTuple):
-    """A layer: Model Garden's variables and objects, and google-research's names."""
-
-    variables: str
-    objects: str
-    albert: str
-    bert: str
-
-
-_IN_ENCODER = (
-    "word_embeddings embedding_layer embeddings/word_embeddings",
-    "position_embedding position_embedding_layer embeddings/position_embeddings",
-    "type_embeddings type_embedding_layer embeddings/token_type_embeddings",
-    "embeddings/layer_norm embedding_norm_layer embeddings/LayerNorm",
-    "embedding_projection embedding_projection encoder/embedding_hidden_mapping_in",
-    "pooler_transform pooler_layer pooler/dense",
+# The layers of an encoder and of a masked LM's head in the names of variables there,
+# and in google-research's.
+_NAMES = (
+    ("word_embeddings", "bert/embeddings/word_embeddings"),
+    ("position_embedding", "bert/embeddings/position_embeddings"),
+    ("type_embeddings", "bert/embeddings/token_type_embeddings"),
+    ("embeddings/layer_norm", "bert/embeddings/LayerNorm"),
+    ("embedding_projection", "bert/encoder/embedding_hidden_mapping_in"),
+    ("pooler_transform", "bert/pooler/dense"),
+    *(
+        (f"bert/{name}", name)
+        for name in (
+            "cls/predictions/transform/dense",
+            "cls/predictions/transform/LayerNorm",
+            "cls/predictions/output_bias",
+        )
+    ),
 )
-_IN_HEAD = (
-    "masked_lm/dense cls/predictions/transform/dense",
-    "masked_lm/layer_norm cls/predictions/transform/LayerNorm",
-    "masked_lm cls/predictions/output_bias",
-)
-_NAMES = [
-    _Names(variables, f"encoder/_{objects}", f"bert/{name}", f"bert/{name}")
-    for variables, objects, name in map(str.split, _IN_ENCODER)
-]
-_NAMES += [
-    _Names(f"bert/{name}", objects, name, name)
-    for objects, name in map(str.split, _IN_HEAD)
-]
 # Where google-research names the variable itself.
 _ALONE = ("_embeddings", "output_bias")
 
-# In a layer from the root, in the order of google-research's.
-_IN_LAYER = [
-    _Names(*theirs, albert, bert)
-    for theirs, albert, bert in zip(
-        (
-            ("self_attention/query", "_attention_layer/_query_dense"),
-            ("self_attention/key", "_attention_layer/_key_dense"),
-            ("self_attention/value", "_attention_layer/_value_dense"),
-            ("self_attention/attention_output", "_attention_layer/_output_dense"),
-            ("intermediate", "_intermediate_dense"),
-            ("output", "_output_dense"),
-            ("self_attention_layer_norm", "_attention_layer_norm"),
-            ("output_layer_norm", "_output_layer_norm"),
-        ),
-        chain(*ALBERT_LAYERS),
-        chain(*BERT_LAYERS),
-        strict=True,
-    )
-]
-# The layers of an encoder in the order in which a functional model numbers them.
-_LAYERS = "_transformer_layers"
-_ENCODER = [
-    row.objects.split("/")[1] for row in _NAMES if row.objects[:8] == "encoder/"
-]
-_ENCODER.insert(-1, _LAYERS)
-
+# In a layer, in the order of google-research's.
+_IN_LAYER = (
+    *("self_attention/query", "self_attention/key", "self_attention/value"),
+    *("self_attention/attention_output", "intermediate", "output"),
+    *("self_attention_layer_norm", "output_layer_norm"),
+)
 _LAYER = re.compile(r"(?:.+/)?transformer/(layer_\d+/)?(.+)/(\w+)")
-_GOOGLE_LAYER = re.compile(rf"(?:bert/encoder/layer_(\d+)|{ALBERT_LAYER})/(.+)/(\w+)")
-
-
-def import_tensorflow() -> Any:
-    """Return the package, which is needed on any Keras backend."""
-    what = "A checkpoint of google-research/albert"
-    return import_package(what, "tensorflow", "tensorflow")
 
 
 def google_name(variable: str) -> str | None:
     """Return google-research's name of a variable; `None` if it has none."""
-    if found := _LAYER.fullmatch(variable):
-        for row in _IN_LAYER:
-            if row.variables == found[2] and found[1] is None:
-                return f"{ALBERT_LAYER}/{row.albert}/{found[3]}"
-            if row.variables == found[2]:
-                return f"bert/encoder/{found[1]}{row.bert}/{found[3]}"
-    for row in _NAMES:
-        # A layer has a scope of its own, a functional model has none.
-        if found := re.fullmatch(rf"(?:.+/)?{row.variables}/(\w+)", variable):
-            return row.bert if row.bert.endswith(_ALONE) else f"{row.bert}/{found[1]}"
+    found = _LAYER.fullmatch(variable)
+    if found and found[2] in _IN_LAYER:
+        place = _IN_LAYER.index(found[2])
+        if found[1] is None:
+            return f"{ALBERT_LAYER}/{[*chain(*ALBERT_LAYERS)][place]}/{found[3]}"
+        return f"bert/encoder/{found[1]}{[*chain(*BERT_LAYERS)][place]}/{found[3]}"
+    for theirs, name in _NAMES:
+        # A layer has a scope, a functional model has none.
+        if found := re.fullmatch(rf"(?:.+/)?{theirs}/(\w+)", variable):
+            return name if name.endswith(_ALONE) else f"{name}/{found[1]}"
     return None
-
-
-def _garden_names(name: str) -> tuple[str, str]:
-    """Return a weight's variable and its objects from the root; see `google_name`."""
-    if found := _GOOGLE_LAYER.fullmatch(name):
-        number, part, kind = found.groups()
-        scope = "transformer" if number is None else f"transformer/layer_{number}"
-        row = next(row for row in _IN_LAYER if part in row[2:])
-        objects = f"encoder/{_LAYERS}/{number or 0}/{row.objects}/{kind}"
-        return f"{scope}/{row.variables}/{kind}", objects
-    row = next(row for row in _NAMES if f"{name}/".startswith(f"{row.bert}/"))
-    kind = name.removeprefix(row.bert).removeprefix("/")
-    kind = kind or ("bias" if name.endswith("bias") else "embeddings")
-    return f"{row.variables}/{kind}", f"{row.objects}/{kind}"
-
-
-def garden_variables(tensors: Mapping[str, Array], num_heads: int) -> dict[str, Any]:
-    """Return Model Garden's variables of tensors with google-research's names."""
-    tf, variables = import_tensorflow(), {}
-    for name, tensor in tensors.items():
-        variable, shape = _garden_names(name)[0], tensor.shape
-        if variable.endswith("self_attention/attention_output/kernel"):
-            shape = (num_heads, -1, *shape[1:])
-        elif "/self_attention/" in variable and "attention_output" not in variable:
-            shape = (*shape[:-1], num_heads, -1)
-        variables[name] = tf.Variable(np.reshape(tensor, shape), name=variable)
-    return variables
-
-
-def garden_objects(variables: Mapping[str, Any]) -> Any:
-    """Return the checkpoint of an encoder, and of a masked LM's head if there is one.
-
-    `BertEncoderV2` finds its layers by attributes, functional encoders by numbers.
-    """
-    tf = import_tensorflow()
-    root = tf.train.Checkpoint()
-    for name, variable in variables.items():
-        *path, last = _garden_names(name)[1].split("/")
-        parent = root
-        for part in path:
-            if not hasattr(parent, part):
-                setattr(parent, part, tf.Module())
-            parent = getattr(parent, part)
-        setattr(parent, last, variable)
-    layers = [getattr(root.encoder, name, None) for name in _ENCODER]
-    blocks = getattr(root.encoder, _LAYERS)
-    place = _ENCODER.index(_LAYERS)
-    numbers = sorted(int(name) for name in vars(blocks) if name.isdigit())
-    layers[place : place + 1] = [getattr(blocks, str(number)) for number in numbers]
-    for number, layer in enumerate(filter(None, layers)):
-        setattr(root.encoder, f"layer_with_weights-{number}", layer)
-    return root
 
 
 def google_shape(name: str, shape: Shape) -> Shape:

@@ -8,11 +8,10 @@ tell the sizes.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from math import prod
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,12 +20,12 @@ from keras_albert.checkpoints.google.names import (
     ALBERT_LAYER,
     google_name,
     google_shape,
-    import_tensorflow,
 )
+from keras_albert.presets.weight_files import Shape, StoredTensor, open_weights
+from keras_albert.utils.environment import import_package
 from keras_albert.utils.reading import read_bytes, reading
 
 Array = npt.NDArray[Any]
-Shape = tuple[int, ...]
 
 SAVED_MODEL = "saved_model.pb"
 
@@ -41,14 +40,6 @@ _BERT_PARTS = ("attention/self/query/kernel", "intermediate/dense/bias")
 
 # The entry of a checkpoint with the graph of its objects.
 _OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
-
-
-class StoredTensor(NamedTuple):
-    """A tensor of a checkpoint: its name and shape there, and in google-research."""
-
-    key: str
-    stored_shape: tuple[int, ...]
-    shape: tuple[int, ...]
 
 
 def find_checkpoint(directory: Path) -> Path | None:
@@ -69,42 +60,38 @@ def find_checkpoint(directory: Path) -> Path | None:
     return module if module.with_suffix(".index").is_file() else None
 
 
-def find_tensors(prefix: Path) -> dict[str, StoredTensor]:
-    """Find the tensors of a checkpoint by google-research's names."""
-    with _reading(prefix) as reader:
-        shapes = {
-            key: tuple(shape)
-            for key, shape in reader.get_variable_to_shape_map().items()
-        }
-        data = prefix.parent.glob(f"{prefix.name}.data-*")
-        found = sum(path.stat().st_size for path in data)
-        # An element of a tensor has at least one byte.
-        if sum(map(prod, shapes.values())) > found:
-            msg = f"its tensors need more bytes than its data files contain ({found:,})"
-            raise ValueError(msg)
-        if _OBJECT_GRAPH not in shapes:
-            return {key: StoredTensor(key, each, each) for key, each in shapes.items()}
-        names = _google_names(reader.get_tensor(_OBJECT_GRAPH), shapes)
+def stored_tensors(prefix: Path, reshaped: bool = True) -> dict[str, StoredTensor]:
+    """Return the tensors of a checkpoint by google-research's names, in its shapes."""
+    found = open_weights(_index(prefix))
+    graph = found.pop(_OBJECT_GRAPH, None)
+    if graph is None:
+        return found
+    with reading(_index(prefix)):
+        shapes = {key: tensor.shape for key, tensor in found.items()}
+        names = _google_names(graph.read(), shapes)  # type: ignore[arg-type]
+    tensors = {name: found[key] for key, name in names.items()}
+    if not reshaped:
+        return tensors
     return {
-        name: StoredTensor(key, shapes[key], google_shape(name, shapes[key]))
-        for key, name in names.items()
+        name: _reshape(tensor, google_shape(name, tensor.shape))
+        for name, tensor in tensors.items()
     }
 
 
-def read_tensors(prefix: Path, wanted: Callable[[str], bool]) -> dict[str, Array]:
-    """Read the tensors of a checkpoint."""
-    found = find_tensors(prefix)
-    with _reading(prefix) as reader:
-        return {
-            name: np.reshape(reader.get_tensor(tensor.key), tensor.shape)
-            for name, tensor in found.items()
-            if wanted(name)
-        }
+def _reshape(tensor: StoredTensor, shape: Shape) -> StoredTensor:
+    def read(original: Callable[[], Array]) -> Array:
+        return np.reshape(original(), shape)
+
+    return tensor._replace(shape=shape, read=partial(read, tensor.read))
+
+
+def _index(prefix: Path) -> Path:
+    return prefix.with_name(f"{prefix.name}.index")
 
 
 def write_tensors(prefix: Path, tensors: Mapping[str, Array]) -> None:
     """Write a checkpoint that `tf.train.load_checkpoint` reads."""
-    tf = import_tensorflow()
+    tf: Any = import_package("A checkpoint of TensorFlow", "tensorflow", "tensorflow")
     names = sorted(tensors)
     tf.raw_ops.SaveV2(
         prefix=str(prefix),
@@ -115,16 +102,6 @@ def write_tensors(prefix: Path, tensors: Mapping[str, Array]) -> None:
     # Marks the latest checkpoint of the directory.
     state = f'model_checkpoint_path: "{prefix.name}"\n'
     (prefix.parent / "checkpoint").write_text(state, encoding="utf-8")
-
-
-@contextmanager
-def _reading(prefix: Path) -> Iterator[Any]:
-    tf = import_tensorflow()
-    remedy = (
-        f"Copy or download `{prefix.name}.index` and `{prefix.name}.data-...` again."
-    )
-    with reading(f"{prefix}.index", remedy):
-        yield tf.train.load_checkpoint(str(prefix))
 
 
 def _google_names(graph: bytes, shapes: Mapping[str, Shape]) -> dict[str, str]:
@@ -153,7 +130,7 @@ def saved_model_config(directory: Path) -> dict[str, Any] | None:
     path, prefix = directory / SAVED_MODEL, find_checkpoint(directory)
     if prefix is None or not path.is_file():
         return None
-    found = find_tensors(prefix)
+    found = stored_tensors(prefix, reshaped=False)
     is_bert = f"{_BERT.format(0)}/{_BERT_PARTS[0]}" in found
     scope, parts = (
         (_BERT.format(0), _BERT_PARTS) if is_bert else (ALBERT_LAYER, _ALBERT_PARTS)
@@ -162,7 +139,7 @@ def saved_model_config(directory: Path) -> dict[str, Any] | None:
         return None
     with reading(f"{prefix}.index"):
         (hidden, heads, _), (inner,) = (
-            found[f"{scope}/{part}"].stored_shape for part in parts
+            found[f"{scope}/{part}"].shape for part in parts
         )
         sizes = {
             name: found[f"bert/embeddings/{name}_embeddings"].shape
@@ -178,7 +155,7 @@ def saved_model_config(directory: Path) -> dict[str, Any] | None:
             "max_position_embeddings": sizes["position"][0],
             "type_vocab_size": sizes["token_type"][0],
             "hidden_act": "gelu",
-            # Those of the published models.
+            # As in the published models.
             "hidden_dropout_prob": 0.1 * is_bert,
             "attention_probs_dropout_prob": 0.1 * is_bert,
         }
@@ -210,7 +187,5 @@ def saved_model_lowercases(directory: Path) -> bool | None:
     prefix = find_checkpoint(directory)
     if prefix is None or not (directory / SAVED_MODEL).is_file():
         return None
-    with _reading(prefix) as reader:
-        if reader.get_variable_to_shape_map().get(_LOWERCASES) != []:
-            return None
-        return bool(reader.get_tensor(_LOWERCASES))
+    found = open_weights(_index(prefix)).get(_LOWERCASES)
+    return None if found is None or found.shape else bool(found.read())

@@ -11,7 +11,7 @@ import onnx
 import onnx_ir
 from onnxscript import GraphBuilder
 
-from keras_albert.exports.tasks import float_weight, graph_class, split_int8
+from keras_albert.exports.shared import float_weight, graph_class, split_int8
 from keras_albert.layers.base_layer import gelu_approximate, get_activation
 from keras_albert.tasks.task import AlbertTask
 
@@ -130,7 +130,7 @@ class OnnxBuilder:
         return self._weights[key]
 
     def embed(self, layer: Any, ids: Any) -> Any:
-        """Look up ids in an embedding. ONNX Runtime fails for an id that it lacks."""
+        """Look up ids in an embedding. ONNX Runtime fails for unknown ids."""
         table, *scale = self._matrix(layer, "embeddings", axis=1)
         ids = self.without_negative(ids)
         rows = self.op.Gather(table, ids)

@@ -8,8 +8,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
-from keras_albert.exports import tasks
+from keras_albert.exports import shared
 from keras_albert.tasks.task import AlbertTask
+from keras_albert.utils.arguments import check_choice
 from keras_albert.utils.atomic_files import atomic_file, check_new_file
 from keras_albert.utils.environment import check_packages
 
@@ -55,7 +56,7 @@ def export_onnx(
         IsADirectoryError: If `path` is a directory.
         OSError: If the file cannot be written.
         ValueError: If an argument is invalid, or the task cannot be exported, has an
-            activation that ONNX lacks, or has no preprocessor for texts.
+            activation that ONNX does not have, or has no preprocessor for texts.
 
     Example:
         >>> from keras_albert import AlbertClassifier
@@ -69,7 +70,7 @@ def export_onnx(
     check_new_file(path, overwrite)
     check_onnx()
     # The path is tried first, so that errors appear before any work is done.
-    with tasks.explained_errors(path), atomic_file(path) as partial:
+    with atomic_file(path) as partial:
         write_onnx(task, partial, inputs, pairs, quantize == "int8")
     if inputs == "text":
         _load_text_operations()
@@ -99,12 +100,12 @@ def write_onnx(
     quantize: bool = False,
 ) -> None:
     """Write a task to a new file; `inputs` as in `export`, or "transformers"."""
-    task = tasks.with_one_head(task)
+    task = shared.with_one_head(task)
     build = import_module("keras_albert.exports.onnx.builder").build_onnx_model
     # The only type of metadata in ONNX is string.
     described = {
         name: x if isinstance(x, str) else json.dumps(x, ensure_ascii=False)
-        for name, x in tasks.describe_model(task, inputs).items()
+        for name, x in shared.describe_model(task, inputs).items()
     }
     path.write_bytes(build(task, inputs, pairs, quantize, described))
 
@@ -112,27 +113,13 @@ def write_onnx(
 def _check_arguments(
     task: AlbertTask, inputs: str, pairs: bool, quantize: str | None
 ) -> None:
-    row = tasks.row_of(task)
-    if inputs not in ("tokens", "text"):
+    row = shared.row_of(task)
+    check_choice(("tokens", "text"), inputs=inputs)
+    check_choice((None, "int8"), quantize=quantize)
+    if pairs and not (row.pairs and inputs == "text"):
         raise ValueError(
-            f"`inputs` must be 'tokens' or 'text'. Received: inputs={inputs!r}"
-        )
-    if quantize not in (None, "int8"):
-        msg = f"`quantize` must be None or 'int8'. Received: quantize={quantize!r}"
-        raise ValueError(msg)
-    if pairs and inputs != "text":
-        raise ValueError(
-            "`pairs` applies to inputs of texts; ids contain pairs already. Leave out "
-            '`pairs`, or pass inputs="text".'
-        )
-    if pairs and not row.pairs:
-        raise ValueError(
-            f"{type(task).__name__} has fixed text inputs, without a choice of pairs. "
-            "Leave out `pairs`."
+            "`pairs` is for a classifier, masked language model or embedder with "
+            f'inputs="text". Received: {type(task).__name__}, {inputs=}'
         )
     if inputs == "text":
-        tasks.check_tokenizer(
-            task,
-            "A model that takes texts contains its preprocessor, but this task has "
-            'none. Build it with one, or pass format="onnx", inputs="tokens".',
-        )
+        shared.check_tokenizer(task, "A model of texts")

@@ -7,7 +7,7 @@ import keras
 from keras_albert.data.tables import ID_NAMES
 from keras_albert.exports.onnx.builder import OnnxBackbone, OnnxBuilder
 from keras_albert.exports.onnx.text import OnnxText, Pieces
-from keras_albert.exports.tasks import WINDOWS_AT_ONCE
+from keras_albert.exports.shared import WINDOWS_AT_ONCE
 from keras_albert.tasks.task import AlbertTask
 
 
@@ -138,17 +138,17 @@ class OnnxWindows:
         kept = op.Min(whole, size)
         last = op.Sub(whole, kept)
 
-        def begin(number: Any) -> Any:
+        def start_of(number: Any) -> Any:
             return op.Add(base, op.Min(op.Mul(number, stride), last))
 
         def border(number: Any) -> Any:
             """Return the first token predicted by this window, not the previous one."""
             # The sum of two middles, each times two to stay an integer.
-            both = op.Add(begin(number), begin(op.Sub(number, 1)))
+            both = op.Add(start_of(number), start_of(op.Sub(number, 1)))
             middle = op.Add(both, kept)
             return op.Div(op.Add(middle, 1), 2)
 
-        begins, following = begin(number), op.Add(number, 1)
+        begins, following = start_of(number), op.Add(number, 1)
         self.pieces = Pieces(pieces.ids, begins, kept)
         self._owned_from = op.Where(op.Equal(number, 0), begins, border(number))
         is_last = op.Equal(following, counts)

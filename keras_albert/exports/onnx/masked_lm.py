@@ -6,7 +6,7 @@ import numpy as np
 
 from keras_albert.exports.onnx.graph import OnnxTask
 from keras_albert.exports.onnx.text import OnnxText, Pieces
-from keras_albert.exports.tasks import SPACES, TOP_K, token_names
+from keras_albert.exports.shared import SPACES, TOP_K, token_names
 
 
 class MaskedLMGraph(OnnxTask):
@@ -98,7 +98,7 @@ def tokenize_masks(texts: OnnxText, *columns: Any) -> list[Pieces]:
     (pieces,) = texts.tokenize(flat)
     owner = texts.owners(pieces)
 
-    # A part that begins without a space continues the word of the mask.
+    # A part that starts without a space continues the word of the mask.
     is_apart = op.RegexFullMatch(flat, pattern=f"(?s)[{SPACES}].*")
     goes_on = op.And(is_behind, op.Not(is_apart))
     is_first = op.Equal(texts.positions(pieces.ids), op.Gather(pieces.begins, owner))

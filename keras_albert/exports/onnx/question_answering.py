@@ -7,9 +7,9 @@ import numpy as np
 
 from keras_albert.exports.onnx.graph import OnnxTask, OnnxWindows
 from keras_albert.exports.onnx.text import OnnxCharacters
-from keras_albert.exports.tasks import IMPOSSIBLE, MAX_ANSWER_LENGTH
+from keras_albert.exports.shared import IMPOSSIBLE, MAX_ANSWER_LENGTH
 from keras_albert.layers.heads import MASKED_LOGIT
-from keras_albert.tasks.question_answering.answers import INVISIBLE
+from keras_albert.text.spans import INVISIBLE
 
 
 class QuestionAnswererGraph(OnnxTask):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from keras_albert.exports.onnx.builder import TABLE_DOMAIN, OnnxBuilder
-from keras_albert.exports.tasks import SPACES, word_pattern
+from keras_albert.exports.shared import SPACES, word_pattern
 from keras_albert.text.tokenizer import word_piece
 from keras_albert.text.tokenizer.sentencepiece_file import (
     SPECIAL_TOKENS,
@@ -23,11 +23,11 @@ class Pieces:
     """The concatenated ids of texts, all int64."""
 
     ids: Any
-    # Of each text: where its ids begin, and their number.
+    # Where the ids of each text start, and their number.
     begins: Any
     lengths: Any
-    # Of each id: the byte of its text at which it begins, and the one after its last,
-    # `None` if that is where the next one begins.
+    # The byte of its text at which each id starts, and the one after its last, `None`
+    # if that is where the next one starts.
     places: Any = None
     ends: Any = None
 
@@ -119,7 +119,7 @@ class OnnxText:
         return self.op.Range(0, self.op.Size(values), 1)
 
     def numbers(self, begins: Any, length: Any) -> Any:
-        """Return the group of each of `length` items; groups, maybe empty, `begin`."""
+        """Return the group of each of `length` items, by the first item of each."""
         op = self.op
         ones = op.Add(op.Mul(begins, 0), 1)
         # One more place, for empty groups at the end.
@@ -208,7 +208,7 @@ class OnnxCharacters:
         at = op.Add(op.Gather(self._bases, rows), begins)
         zeros, ones = op.Expand([0], op.Add(total, 1)), op.Add(op.Mul(at, 0), 1)
         marks = op.ScatterElements(zeros, at, ones)
-        # The number of characters that begin before each byte of all texts.
+        # The number of characters that start before each byte of all texts.
         self._before = op.CumSum(marks, 0, exclusive=1)
 
     def at_bytes(self, rows: Any, places: Any) -> Any:
@@ -227,7 +227,7 @@ class OnnxCharacters:
         op, builder = self.op, self.texts.builder
         rows = self.texts.owners(pieces)
         start = self.at_bytes(rows, pieces.places)
-        # In SentencePiece, a piece ends where the next one begins, or with its text.
+        # In SentencePiece, a piece ends where the next one starts, or with its text.
         final = op.Add(pieces.begins, op.Sub(pieces.lengths, 1))
         is_final = op.Equal(self.texts.positions(pieces.ids), op.Gather(final, rows))
         behind = op.Concat(op.Slice(pieces.places, [1], [2**31]), [0], axis=0)
@@ -301,7 +301,7 @@ class OnnxWordPiece:
         self._never_split = sorted(vocabulary.rules.never_split, key=len, reverse=True)
 
     def tokenize(self, column: Any) -> tuple[Any, Any, Any, Any]:
-        """Return all ids, int64; where each begins and ends in bytes; and its text."""
+        """Return all ids, int64; where each starts and ends in bytes; and its text."""
         op = self.op
         if not self._never_split:
             return self._without_overlap(*self._pieces(column))
@@ -439,7 +439,7 @@ class OnnxWordPiece:
         dials = rules.lowercase, bool(rules.strip_accents), rules.split_cjk
         for code, text in enumerate(word_piece.replacements(*dials)):
             new = text.strip(" ")
-            # Of an unknown word, only the number of characters matters.
+            # Only the number of characters of an unknown word matters.
             if new and known.issuperset(new):
                 values[chr(code)] = new
             elif len(new) > 1:

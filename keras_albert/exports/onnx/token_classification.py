@@ -6,9 +6,9 @@ import numpy as np
 
 from keras_albert.exports.onnx.graph import OnnxTask, OnnxWindows
 from keras_albert.exports.onnx.text import OnnxCharacters, Pieces, split_words
-from keras_albert.exports.tasks import entity_tables
-from keras_albert.text.packing import window_stride
-from keras_albert.text.tag_schemes import OUTSIDE
+from keras_albert.exports.shared import entity_tables
+from keras_albert.text.tags import OUTSIDE
+from keras_albert.text.windows import window_stride
 
 
 class TokenClassifierGraph(OnnxTask):
@@ -34,7 +34,7 @@ class TokenClassifierGraph(OnnxTask):
         op, builder, texts = self.op, self.builder, self.texts
         words, starts, ends, rows = split_words(texts, columns[0])
         (pieces,) = texts.tokenize(words)
-        # A word without pieces neither splits nor begins an entity.
+        # A word without pieces neither splits nor starts an entity.
         is_seen = op.Greater(pieces.lengths, 0)
         scores = op.Softmax(self._score_words(pieces, rows, columns[0]), axis=-1)
         starts, ends, rows = (
@@ -103,7 +103,7 @@ class TokenClassifierGraph(OnnxTask):
         size, stride = (op.Expand([x], op.Shape(lengths)) for x in (room, stride))
         windows = OnnxWindows(self.texts, documents, size, stride)
         logits = self.run_windows(self.texts.pack([windows.pieces]))
-        # Windows begin after `[CLS]`. Each piece is predicted by one window.
+        # Windows start after `[CLS]`. Each piece is predicted by one window.
         length = op.Squeeze(builder.size(logits, 1))
         _, is_owned = windows.places(1, length)
         logits = op.GatherND(logits, op.Transpose(op.NonZero(is_owned)))

@@ -6,19 +6,20 @@ from typing import Any
 
 import keras
 
-from keras_albert.exports.tasks import (
+from keras_albert.exports.shared import (
     check_activations,
     check_tokenizer,
     describe_model,
-    explained_errors,
     row_of,
 )
 from keras_albert.tasks.task import AlbertTask
-from keras_albert.text.packing import window_stride
-from keras_albert.utils.atomic_files import atomic_directory, temporary_directory
+from keras_albert.text.windows import window_stride
+from keras_albert.utils.arguments import check_at_least, check_at_most, check_positive
+from keras_albert.utils.atomic_files import atomic_directory
 from keras_albert.utils.child_process import run_in_tensorflow
 from keras_albert.utils.environment import check_packages
 from keras_albert.utils.remote import is_remote, list_files
+from keras_albert.utils.temporary import temporary_directory
 
 
 def export_saved_model(
@@ -74,11 +75,7 @@ def export_saved_model(
     """
     row_of(task)
     check_activations(task)
-    check_tokenizer(
-        task,
-        "A SavedModel takes strings, but this task has no preprocessor. Build it with "
-        "one before the export.",
-    )
+    check_tokenizer(task, "A SavedModel")
     options: dict[str, Any] = _check_options(task, max_length, top_k)
     check_packages(
         "The SavedModel export", "tensorflow-text", "tensorflow", "tensorflow_text"
@@ -87,11 +84,7 @@ def export_saved_model(
     manifest["trained"] = _describe_training(task)
     options["manifest"] = manifest
     target = path / str(_choose_version(path, version))
-    with (
-        explained_errors(target),
-        atomic_directory(target) as directory,
-        temporary_directory(target) as preset,
-    ):
+    with atomic_directory(target) as directory, temporary_directory(target) as preset:
         task.save_to_preset(preset)
         program = "keras_albert.exports.saved_model.write"
         arguments = (str(preset), str(directory), json.dumps(options))
@@ -123,11 +116,8 @@ def _choose_version(path: Path, version: int | None) -> int:
     versions = served_versions(path)
     if version is None:
         return max(versions, default=0) + 1
-    if type(version) is not int or not 0 <= version < 2**63:
-        raise ValueError(
-            "`version` must be a whole number from 0 to 2**63 - 1. Received: "
-            f"version={version!r}"
-        )
+    check_at_least(0, version=version)
+    check_at_most(2**63 - 1, version=version)
     _check_new_version(versions.get(version, path / str(version)))
     return version
 
@@ -165,26 +155,19 @@ def _check_options(
         max_length = preprocessor.max_length
     shortest = preprocessor.shortest_length
     longest = task.backbone.max_sequence_length
-    if type(max_length) is not int or not shortest <= max_length <= longest:
-        raise ValueError(
-            f"`max_length` must be a whole number from {shortest} to {longest}, the "
-            f"longest row that the model reads. Received: max_length={max_length!r}"
-        )
+    check_at_least(shortest, max_length=max_length)
+    check_at_most(longest, max_length=max_length)
     # The token classifier's stride must fit its windows, which may now be shorter.
     window_stride(getattr(preprocessor, "stride", None), max_length - 2)
     if top_k is not None:
-        ranks, is_regression = row_of(task).ranks, getattr(task, "is_regression", False)
-        if ranks is None or (ranks == "classes" and is_regression):
-            what = "A regression" if is_regression else type(task).__name__
+        ranks = row_of(task).ranks
+        if ranks is None or getattr(task, "is_regression", False):
             raise ValueError(
-                f"{what} does not rank its predictions. Leave out `top_k`, which is "
-                "for classifiers and masked language models."
+                "`top_k` is for models that rank classes or tokens, not for this "
+                f"{type(task).__name__}. Leave it out."
             )
         is_of_tokens = ranks == "tokens"
         most = task.backbone.vocabulary_size if is_of_tokens else task.num_classes
-        if type(top_k) is not int or not 1 <= top_k <= most:
-            raise ValueError(
-                f"`top_k` must be a whole number from 1 to {most}: the model has no "
-                f"more to choose from. Received: top_k={top_k!r}"
-            )
+        check_positive(top_k=top_k)
+        check_at_most(most, top_k=top_k)
     return {"max_length": max_length, "top_k": top_k}

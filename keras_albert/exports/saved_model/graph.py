@@ -7,14 +7,14 @@ from typing import Any
 import tensorflow as tf
 
 from keras_albert.data.tables import ID_NAMES
-from keras_albert.exports.tasks import WINDOWS_AT_ONCE
-from keras_albert.tasks.task import AlbertTask
-from keras_albert.text.packing import (
-    OverlappingWindows,
+from keras_albert.exports.shared import WINDOWS_AT_ONCE
+from keras_albert.preprocessors.in_graph import (
+    graph_tokenizer,
     join_in_graph,
     pack_in_graph,
-    window_stride,
 )
+from keras_albert.tasks.task import AlbertTask
+from keras_albert.text.windows import OverlappingWindows, window_stride
 
 # A server pads strings with "", and numbers with zero.
 _NOTHING = {tf.string: "", tf.int32: 0, tf.float32: 0.0}
@@ -31,7 +31,7 @@ class TaskGraph:
         self.top_k = top_k
         self.preprocessor = task.preprocessor
         self.special = task.preprocessor.special_ids
-        self.tokenizer = task.preprocessor.tokenizer.vocabulary.graph_tokenizer()
+        self.tokenizer = graph_tokenizer(self.preprocessor.tokenizer.vocabulary)
         # Everything to save with the functions. Saving the Keras model itself would
         # write each weight twice.
         self.module = tf.Module()
@@ -154,11 +154,11 @@ class WindowGraph(OverlappingWindows):
 
     def take(self, values: Any) -> Any:
         """Return each window's part of the values of all tokens, a ragged tensor."""
-        return tf.gather(values, tf.ragged.range(self.begins, self.ends))
+        return tf.gather(values, tf.ragged.range(self.starts, self.ends))
 
     def places(self, offsets: Any, length: Any) -> tuple[Any, Any]:
         """Return the token at each position `(windows, length)`, 0 if not predicted."""
-        place = (self.begins - offsets)[:, None] + tf.range(tf.cast(length, tf.int64))
+        place = (self.starts - offsets)[:, None] + tf.range(tf.cast(length, tf.int64))
         is_owned = (place >= self.owned_from[:, None]) & (
             place < self.owned_to[:, None]
         )

@@ -5,8 +5,8 @@ from typing import Any
 import tensorflow as tf
 
 from keras_albert.exports.saved_model.graph import TaskGraph, counts_of, text_signature
-from keras_albert.exports.tasks import SPACES, TOP_K, token_names
-from keras_albert.text.packing import pack_in_graph
+from keras_albert.exports.shared import SPACES, TOP_K, token_names
+from keras_albert.preprocessors.in_graph import pack_in_graph
 
 
 class MaskedLMGraph(TaskGraph):
@@ -70,7 +70,7 @@ def tokenize_masks_in_graph(graph_tokenizer: Any, tokenizer: Any, texts: Any) ->
     is_behind = tf.range(tf.size(rows, tf.int64)) != tf.gather(parts.row_starts(), rows)
     parts = parts.values
     ids = graph_tokenizer.tokenize(parts)
-    # A part that begins without a space continues the word of the mask.
+    # A part that starts without a space continues the word of the mask.
     goes_on = is_behind & ~tf.strings.regex_full_match(parts, f"(?s)[{SPACES}].*")
     is_first = tf.range(tf.size(ids.values, tf.int64)) == tf.gather(
         ids.row_starts(), ids.value_rowids()

@@ -5,7 +5,7 @@ from typing import Any
 import tensorflow as tf
 
 from keras_albert.exports.saved_model.graph import TaskGraph, text_signature
-from keras_albert.text.packing import join_in_graph
+from keras_albert.preprocessors.in_graph import join_in_graph
 
 
 class MultipleChoiceGraph(TaskGraph):
@@ -84,6 +84,6 @@ def fill_in(questions: Any, choices: Any) -> Any:
     return tf.where(ends > 0, filled, behind)
 
 
-def _slice(ragged: Any, begins: Any, lengths: Any) -> Any:
-    starts = ragged.row_starts() + begins
+def _slice(ragged: Any, offsets: Any, lengths: Any) -> Any:
+    starts = ragged.row_starts() + offsets
     return tf.gather(ragged.values, tf.ragged.range(starts, starts + lengths))

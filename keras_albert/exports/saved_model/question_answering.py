@@ -10,10 +10,9 @@ from keras_albert.exports.saved_model.graph import (
     run_windows,
     text_signature,
 )
-from keras_albert.exports.tasks import IMPOSSIBLE, MAX_ANSWER_LENGTH
-from keras_albert.tasks.question_answering.answers import INVISIBLE
-from keras_albert.text.packing import join_in_graph
-from keras_albert.text.tokenizer.graph_tokenizers import graph_tokens_with_offsets
+from keras_albert.exports.shared import IMPOSSIBLE, MAX_ANSWER_LENGTH
+from keras_albert.preprocessors.in_graph import graph_tokens_with_offsets, join_in_graph
+from keras_albert.text.spans import INVISIBLE
 
 
 class QuestionAnswererGraph(TaskGraph):

@@ -6,17 +6,17 @@ import tensorflow as tf
 import tensorflow_text as tf_text
 
 from keras_albert.exports.saved_model import graph
-from keras_albert.exports.tasks import SPACES, entity_tables, word_pattern
-from keras_albert.text.packing import join_in_graph, window_stride
-from keras_albert.text.tag_schemes import OUTSIDE, Span, spans_to_tags
-from keras_albert.text.tokenizer.graph_tokenizers import find_characters
+from keras_albert.exports.shared import SPACES, entity_tables, word_pattern
+from keras_albert.preprocessors.in_graph import find_characters, join_in_graph
+from keras_albert.text.tags import OUTSIDE, Span, spans_to_tags
+from keras_albert.text.windows import window_stride
 
 
 class WordTensors(NamedTuple):
     """The concatenated words of all texts."""
 
     # `characters` are all code points. A word of `texts` has those from `starts` to
-    # `ends`, and a text begins at `bases`.
+    # `ends`, and a text starts at `bases`.
 
     characters: Any
     starts: Any
@@ -105,8 +105,8 @@ class TokenClassifierGraph(graph.TaskGraph):
         windows = graph.WindowGraph(lengths, room, stride)
         packed = join_in_graph((windows.take(pieces.values),), self.special)
         logits = graph.run_windows(self.task, packed)
-        # Windows begin after `[CLS]`.
-        offsets = tf.ones_like(windows.begins)
+        # Windows start after `[CLS]`.
+        offsets = tf.ones_like(windows.starts)
         piece, answers = windows.places(offsets, tf.shape(logits)[1])
         at = tf.where(answers)
         piece = tf.gather_nd(piece, at)

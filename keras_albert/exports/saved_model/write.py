@@ -19,7 +19,7 @@ from keras_albert.exports.replay_program import (
     describe,
     input_specs,
 )
-from keras_albert.exports.tasks import graph_class
+from keras_albert.exports.shared import graph_class
 from keras_albert.tasks.presets import load_saved_task
 from keras_albert.text.packing import SpecialIds
 from keras_albert.utils.environment import versions
@@ -47,7 +47,7 @@ def write_saved_model(
         name: function.get_concrete_function()
         for name, function in graph.signatures().items()
     }
-    # What is served is not trained, and tracing gradients takes half the time or more.
+    # Nothing is trained on a server, and tracing gradients takes half the time or more.
     options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
     tf.saved_model.save(graph.module, target, signatures, options)
     folder = Path(target, "assets.extra")

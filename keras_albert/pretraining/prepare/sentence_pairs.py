@@ -8,7 +8,7 @@ import numpy as np
 
 from keras_albert.pretraining.prepare.documents import Section
 from keras_albert.pretraining.prepared_files import Example
-from keras_albert.text.tokenizer.token_rows import TokenRows, truncated_lengths
+from keras_albert.text.packing import TokenRows, truncated_lengths
 from keras_albert.text.tokenizer.vocabularies import Vocabulary
 from keras_albert.types import Int64Array
 from keras_albert.utils.environment import import_package

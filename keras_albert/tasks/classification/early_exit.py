@@ -8,7 +8,7 @@ import numpy.typing as npt
 from keras import ops
 
 from keras_albert.backbone import AlbertBackbone
-from keras_albert.layers.run_layers import call_layer
+from keras_albert.layers.torch_inference import fast_call
 from keras_albert.tasks.cloning import remake
 from keras_albert.tasks.predict import check_nan, compile_function, predict_all
 from keras_albert.types import FloatArray, Int64Array, Tensor
@@ -164,7 +164,7 @@ def compile_layers(classifier: Any) -> tuple[Any, Any]:
     backbone = classifier.backbone
 
     def start(token_ids: Any, segment_ids: Any) -> Any:
-        return call_layer(backbone.embedding, token_ids, segment_ids=segment_ids)
+        return fast_call(backbone.embedding, token_ids, segment_ids=segment_ids)
 
     # A layer, so that weights are read in the precision of the model.
     virtual_layer = keras.layers.Lambda(
@@ -173,9 +173,9 @@ def compile_layers(classifier: Any) -> tuple[Any, Any]:
     )
 
     def run_layer(x: Any, padding_mask: Any, layer: Any) -> Any:
-        x = call_layer(virtual_layer, (x, padding_mask, layer))
+        x = fast_call(virtual_layer, (x, padding_mask, layer))
         pooled = backbone.pool(x, padding_mask)
-        return x, call_layer(classifier.output_dense, pooled, exit=layer)
+        return x, fast_call(classifier.output_dense, pooled, exit=layer)
 
     return (
         compile_function(classifier, start),

@@ -17,8 +17,8 @@ from keras_albert.data.labels import encode_class_weights, unchanged_on_error
 from keras_albert.data.tables import Columns, RawData, are_ids, read_data
 from keras_albert.devices.processes import exclusive
 from keras_albert.layers.heads import ExitHeads, HeadPooling
-from keras_albert.layers.run_layers import call_layer
-from keras_albert.preprocessors.classification import AlbertClassifierPreprocessor
+from keras_albert.layers.torch_inference import fast_call
+from keras_albert.preprocessors.preprocessor import AlbertClassifierPreprocessor
 from keras_albert.tasks.classification import early_exit, linear
 from keras_albert.tasks.classification.calibration import calibrate, label_sets
 from keras_albert.tasks.classification.explain import Explanation, explain
@@ -136,17 +136,17 @@ class AlbertClassifier(NamedClasses, keras_hub.models.TextClassifier):
     def _run_layers(
         self, inputs: Any, training: bool | None = None, num_layers: int | None = None
     ) -> Any:
-        outputs = call_layer(
+        outputs = fast_call(
             self.backbone, inputs, training=training, num_layers=num_layers
         )
-        x = call_layer(
+        x = fast_call(
             *(self.pooling, outputs["sequence_output"]),
             *(outputs["pooled_output"], inputs["padding_mask"]),
         )
-        x = call_layer(self.output_dropout, x, training=training)
+        x = fast_call(self.output_dropout, x, training=training)
         last = (num_layers or self.backbone.num_layers) - 1
         exits = {"exit": last} if self.exits else {}
-        return call_layer(self.output_dense, x, **exits)
+        return fast_call(self.output_dense, x, **exits)
 
     @property
     def pooling_mode(self) -> str:

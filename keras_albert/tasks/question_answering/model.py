@@ -11,28 +11,30 @@ import numpy.typing as npt
 from keras_albert.backbone import AlbertBackbone, backbone_inputs, run_encoder
 from keras_albert.data.tables import Columns, first_outside, read_data
 from keras_albert.layers import heads
-from keras_albert.layers.run_layers import call_layer
+from keras_albert.layers.torch_inference import fast_call
 from keras_albert.preprocessors.question_answering import (
     MAX_STARTS,
     AlbertQuestionAnswererPreprocessor,
-    SpanWindows,
-    head_inputs,
-    head_targets,
-    read_answers,
 )
 from keras_albert.tasks.heads import output_dense
 from keras_albert.tasks.question_answering.answers import (
-    NO_ANSWER,
-    SpanCandidates,
     best_null_threshold,
-    is_invisible,
     question_scores,
-    rank_answers,
-    span_candidates,
 )
 from keras_albert.tasks.task import AlbertTask, TaskTraits
 from keras_albert.text.packing import check_counts
 from keras_albert.text.reading import TextBatch
+from keras_albert.text.spans import (
+    NO_ANSWER,
+    SpanCandidates,
+    SpanWindows,
+    head_inputs,
+    head_targets,
+    is_invisible,
+    rank_answers,
+    read_answers,
+    span_candidates,
+)
 from keras_albert.types import Mode
 from keras_albert.utils.arguments import check_at_most, check_positive
 
@@ -147,9 +149,9 @@ class AlbertQuestionAnswerer(AlbertTask, keras_hub.models.Task):
         masks = inputs["segment_ids"], inputs["padding_mask"]
         if self.head == "conditional":
             starts = inputs["start_positions"]
-            return call_layer(self.span_head, tokens, *masks, starts, training=training)
+            return fast_call(self.span_head, tokens, *masks, starts, training=training)
         mask = heads.span_mask(*masks)[..., None]
-        logits = heads.mask_logits(call_layer(self.span_logits, tokens), mask)
+        logits = heads.mask_logits(fast_call(self.span_logits, tokens), mask)
         return {"start_logits": logits[..., 0], "end_logits": logits[..., 1]}
 
     def compile(

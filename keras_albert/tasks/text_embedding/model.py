@@ -14,16 +14,16 @@ from keras_albert.data.batches import preprocess_batch
 from keras_albert.data.datasets import is_dataset
 from keras_albert.data.labels import encode_scores
 from keras_albert.data.tables import are_ids, read_data, read_ids
-from keras_albert.layers.attention import packing_inputs
+from keras_albert.layers.base_layer import packing_inputs
 from keras_albert.layers.heads import MaskedPooling
-from keras_albert.layers.run_layers import call_layer
-from keras_albert.preprocessors.text_embedding import AlbertTextEmbedderPreprocessor
+from keras_albert.layers.torch_inference import fast_call
+from keras_albert.preprocessors.preprocessor import AlbertTextEmbedderPreprocessor
 from keras_albert.tasks.predict import predict_windows
 from keras_albert.tasks.task import AlbertTask
 from keras_albert.tasks.text_embedding import objectives
 from keras_albert.tasks.text_embedding.search import search
-from keras_albert.text.packing import TextWindows
 from keras_albert.text.reading import TextBatch, are_texts
+from keras_albert.text.windows import TextWindows
 from keras_albert.types import FloatArray, Int64Array, Mode, Tensor, Texts
 from keras_albert.utils.arguments import check_positive, is_whole_number
 
@@ -177,9 +177,9 @@ class AlbertTextEmbedder(AlbertTask, keras_hub.models.TextEmbedder):
         x = run_encoder(self.backbone, inputs, training, num_layers)
         is_weighted = self.inverse_frequency is not None
         ids = inputs["token_ids"] if is_weighted else None
-        x = call_layer(self.pooling, x, inputs["padding_mask"], ids)
+        x = fast_call(self.pooling, x, inputs["padding_mask"], ids)
         x = x if self.dim is None else x[:, : self.dim]
-        return call_layer(self.unit_length, x) if self.normalize else x
+        return fast_call(self.unit_length, x) if self.normalize else x
 
     def _read_probabilities(self) -> None:
         """Set the probabilities of tokens to the vocabulary's, once there is one."""

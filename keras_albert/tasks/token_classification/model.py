@@ -11,24 +11,27 @@ import numpy.typing as npt
 
 from keras_albert.backbone import AlbertBackbone, run_encoder
 from keras_albert.data.tables import Columns
-from keras_albert.layers.run_layers import call_layer
+from keras_albert.layers.torch_inference import fast_call
 from keras_albert.preprocessors.token_classification import (
     AlbertTokenClassifierPreprocessor,
-    TaggedDocuments,
-    WordRow,
 )
 from keras_albert.tasks import heads
 from keras_albert.tasks.predict import softmax
 from keras_albert.tasks.task import TaskTraits
 from keras_albert.tasks.token_classification import read_targets
-from keras_albert.text.tag_schemes import (
+from keras_albert.text.tags import (
+    SCHEMES,
     Scheme,
     Span,
-    check_scheme,
+    TaggedDocuments,
+    describe_entity,
+    find_entities,
     scheme_of_names,
+    span_in_characters,
     spans_to_tags,
     tags_to_spans,
 )
+from keras_albert.utils.arguments import check_choice
 from keras_albert.utils.environment import check_packages
 
 
@@ -95,7 +98,7 @@ class AlbertTokenClassifier(heads.NamedClasses, keras_hub.models.Task):
         **kwargs: Any,
     ) -> None:
         num_classes = heads.count_classes(num_classes, labels)
-        check_scheme(scheme)
+        check_choice(("auto", *SCHEMES), scheme=scheme)
         self.backbone = backbone
         self.preprocessor = preprocessor
         self.output_dropout = heads.output_dropout(backbone, dropout)
@@ -113,8 +116,8 @@ class AlbertTokenClassifier(heads.NamedClasses, keras_hub.models.Task):
         self, inputs: Any, training: bool | None = None, num_layers: int | None = None
     ) -> Any:
         x = run_encoder(self.backbone, inputs, training, num_layers)
-        x = call_layer(self.output_dropout, x, training=training)
-        return call_layer(self.output_dense, x)
+        x = fast_call(self.output_dropout, x, training=training)
+        return fast_call(self.output_dense, x)
 
     def default_loss(self) -> keras.losses.Loss:
         """Return cross-entropy, the mean over tagged positions."""
@@ -332,43 +335,6 @@ class AlbertTokenClassifier(heads.NamedClasses, keras_hub.models.Task):
             find_entities(rows, is_seen, self.class_names)
             for rows, is_seen in zip(probabilities, documents.seen_words(), strict=True)
         ]
-
-
-def find_entities(
-    probabilities: npt.NDArray[Any],
-    is_seen: npt.NDArray[np.bool_],
-    names: Sequence[str],
-) -> list[tuple[Span, float]]:
-    """Return the entities of one document by the most likely tags of its words."""
-    seen = np.flatnonzero(is_seen)
-    best = probabilities[seen].argmax(axis=-1)
-    scores = probabilities[seen, best]
-    entities = []
-    for start, end, label in tags_to_spans([names[tag] for tag in best]):
-        span = Span(int(seen[start]), int(seen[end - 1]) + 1, label)
-        entities.append((span, float(scores[start:end].mean())))
-    return entities
-
-
-def span_in_characters(span: Span, words: WordRow) -> Span:
-    """Return an entity, given in words, in characters of the text."""
-    start, end = words.starts[span.start], words.ends[span.end - 1]
-    return Span(int(start), int(end), span.label)
-
-
-def describe_entity(span: Span, score: float, words: WordRow) -> dict[str, Any]:
-    """Return `label`, `score`, `start`, `end` and `text` of an entity."""
-    start, end, label = span_in_characters(span, words)
-    entity: dict[str, Any] = {
-        "label": label,
-        "score": score,
-        "start": start,
-        "end": end,
-        "text": words.text[start:end],
-    }
-    if not words.is_raw:
-        entity.update(start_word=span.start, end_word=span.end)
-    return entity
 
 
 def score_entities(

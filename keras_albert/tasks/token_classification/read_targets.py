@@ -10,13 +10,13 @@ import numpy.typing as npt
 
 from keras_albert.data.labels import encode_classes
 from keras_albert.data.tables import first_outside
-from keras_albert.preprocessors.token_classification import SpanTags
 from keras_albert.text.packing import read_weights
 from keras_albert.text.reading import plain_column
-from keras_albert.text.tag_schemes import (
+from keras_albert.text.tags import (
     OUTSIDE,
     Scheme,
     Span,
+    SpanTags,
     check_tags,
     detect_scheme,
     spans_to_tags,

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -45,10 +45,10 @@ _OF_KERAS_HUB = {
 
 # Settings of a `tokenizer_config.json` with another result, and the only values read.
 _SUPPORTED = {
-    "word_tokenizer_type": ("basic",),
-    "subword_tokenizer_type": ("wordpiece",),
-    "do_basic_tokenize": (True,),
-    "do_word_tokenize": (True,),
+    "word_tokenizer_type": "basic",
+    "subword_tokenizer_type": "wordpiece",
+    "do_basic_tokenize": True,
+    "do_word_tokenize": True,
 }
 _OWN = (
     "Tokenize with the original library, and pass ids; or train a vocabulary with "
@@ -56,7 +56,7 @@ _OWN = (
 )
 
 
-def holds_word_piece(directory: str | os.PathLike[str]) -> bool:
+def has_word_piece(directory: str | os.PathLike[str]) -> bool:
     """Return whether a directory's vocabulary is a WordPiece, whatever its form."""
     folder = Path(directory)
     if (folder / PIECES_FILE).is_file() or (folder / _KERAS_HUB_FILE).is_file():
@@ -78,14 +78,8 @@ def read_word_piece(directory: str | os.PathLike[str]) -> bytes:
     config_path = folder / _CONFIG_FILE
     special_map = read_optional_json(folder / _TOKENS_FILE)
     with reading(config_path):
-        for key, values in _SUPPORTED.items():
-            value = config.get(key)
-            if value is not None and value not in values:
-                raise ValueError(
-                    f"{config_path} sets {key}={value!r}, which keras_albert does not "
-                    "have: words are split at spaces and punctuation, and pieces are "
-                    f"WordPiece. {_OWN}"
-                )
+        for key, value in _SUPPORTED.items():
+            _check_setting(config_path, key, config.get(key), value)
         given = _rules_in(config, _OF_TRANSFORMERS)
         tokens = _tokens_in(special_map) | _tokens_in(config)
         never_split = _never_split_in(special_map) + _never_split_in(config)
@@ -95,9 +89,10 @@ def read_word_piece(directory: str | os.PathLike[str]) -> bytes:
         with reading(json_path):
             content = read_bytes(json_path, MAX_FILE_BYTES)
             found, rules = _parse_tokenizer_json(content, str(json_path), tokens)
-        _compare(rules, given | tokens, json_path, config_path)
+        _compare(asdict(rules), given | tokens, json_path, config_path)
         if pieces is not None:
-            _compare_pieces(found, pieces, json_path, pieces_path)
+            # Tokens that were added later are in `tokenizer.json` only.
+            _compare(_by_id(found), _by_id(pieces), json_path, pieces_path)
         path, pieces = json_path, found
     elif pieces is not None:
         path = pieces_path
@@ -109,16 +104,11 @@ def read_word_piece(directory: str | os.PathLike[str]) -> bytes:
             **{"lowercase": auto_rules(pieces).lowercase} | given | tokens
         )
     else:
-        msg = (
+        raise FileNotFoundError(
             f"{folder} has no `{PIECES_FILE}` and no `{_TOKENIZER_FILE}`. Copy the "
-            "vocabulary from the origin of the checkpoint."
+            "vocabulary from the origin of the checkpoint; byte-level BPE "
+            f"(`merges.txt`), as of RoBERTa, is not read. {_OWN}"
         )
-        if (folder / "merges.txt").is_file():
-            msg = (
-                f"{folder} has a byte-level BPE vocabulary (`merges.txt`), as of "
-                f"RoBERTa and GPT-2, which keras_albert does not read. {_OWN}"
-            )
-        raise FileNotFoundError(msg)
     kept = dict.fromkeys((*rules.never_split, *never_split))
     special = set(rules.special_tokens)
     rules = replace(rules, never_split=tuple(t for t in kept if t not in special))
@@ -160,10 +150,7 @@ def split_pieces(content: bytes) -> list[str]:
 
 def _rules_in(config: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
     """Return the rules that a config sets, by our names."""
-    found = {ours: config[theirs] for theirs, ours in names.items() if theirs in config}
-    for name, value in found.items():
-        if not isinstance(value, bool | None):
-            raise ValueError(f"its rule for {name!r} is {value!r}, not true or false")
+    found = {ours: config.get(theirs) for theirs, ours in names.items()}
     return {name: value for name, value in found.items() if value is not None}
 
 
@@ -174,8 +161,6 @@ def _tokens_in(config: Mapping[str, Any]) -> dict[str, str]:
         token = config.get(role)
         token = token.get("content") if isinstance(token, dict) else token
         if token is not None:
-            if not isinstance(token, str):
-                raise ValueError(f"its {role} is {token!r}, not a string")
             found[role] = token
     return found
 
@@ -208,11 +193,7 @@ def _parse_tokenizer_json(
         (_only(found, "normalizer"), "clean_text", True),
         (_only(found, "pre_tokenizer"), "type", "BertPreTokenizer"),
     ):
-        if part.get(setting) != expected:
-            raise ValueError(
-                f"{path} sets {setting}={part.get(setting)!r}; keras_albert tokenizes "
-                f"as BERT does, with {expected!r}. {_OWN}"
-            )
+        _check_setting(path, setting, part.get(setting, "nothing"), expected)
     added = found.get("added_tokens") or []
     pieces = _in_order(
         model["vocab"] | {token["content"]: token["id"] for token in added}
@@ -272,34 +253,30 @@ def _roles(found: Any, unknown: str, added: Sequence[Any]) -> dict[str, str]:
     return roles
 
 
-def _compare(
-    rules: WordPieceRules, given: Mapping[str, Any], path: Path, config_path: Path
-) -> None:
-    for name, value in given.items():
-        if getattr(rules, name) != value:
-            raise ValueError(
-                f"{path} and {config_path} contradict each other: {name} is "
-                f"{getattr(rules, name)!r} and {value!r}. Use files of the same "
-                "checkpoint, or correct the wrong one."
-            )
-
-
-def _compare_pieces(
-    found: Sequence[str], pieces: Sequence[str], path: Path, pieces_path: Path
-) -> None:
-    # Tokens that were added later stand in `tokenizer.json` only.
-    for index, (one, two) in enumerate(zip(found, pieces, strict=False)):
-        if one != two:
-            raise ValueError(
-                f"{path} and {pieces_path} contradict each other: id {index} is "
-                f"{one!r} and {two!r}. Use files of the same checkpoint, or remove the "
-                "wrong one."
-            )
-    if len(found) < len(pieces):
+def _check_setting(path: Any, key: str, value: Any, expected: Any) -> None:
+    """Raise if a file sets something else than BERT does; `None` sets nothing."""
+    if value is not None and value != expected:
         raise ValueError(
-            f"{path} has {len(found):,} pieces, and {pieces_path} {len(pieces):,}. Use "
-            "files of the same checkpoint, or remove the wrong one."
+            f"{path} sets {key}={value!r}; keras_albert tokenizes as BERT does, with "
+            f"{expected!r}. {_OWN}"
         )
+
+
+def _compare(
+    found: Mapping[str, Any], given: Mapping[str, Any], path: Path, other: Path
+) -> None:
+    """Raise if one file has something that another contradicts."""
+    for name, value in given.items():
+        if found.get(name) != value:
+            raise ValueError(
+                f"{path} and {other} contradict each other: {name} is "
+                f"{found.get(name)!r} and {value!r}. Use files of the same checkpoint, "
+                "or remove the wrong one."
+            )
+
+
+def _by_id(pieces: Sequence[str]) -> dict[str, str]:
+    return {f"id {index}": piece for index, piece in enumerate(pieces)}
 
 
 def _read_keras_hub(folder: Path) -> bytes:
@@ -307,11 +284,7 @@ def _read_keras_hub(folder: Path) -> bytes:
     config = read_optional_json(path).get("config") or {}
     with reading(path):
         for key, expected in (("suffix_indicator", CONTINUES), ("split", True)):
-            if config.get(key, expected) != expected:
-                raise ValueError(
-                    f"{path} sets {key}={config[key]!r}; keras_albert tokenizes as "
-                    f"BERT does, with {expected!r}. {_OWN}"
-                )
+            _check_setting(path, key, config.get(key), expected)
         rules = WordPieceRules(
             **{"lowercase": False, "strip_accents": False}
             | _rules_in(config, _OF_KERAS_HUB)

@@ -124,7 +124,12 @@ _MAX_PIECE_BYTES = 256
 # The same SentencePiece looks up at most 64 symbols with a common prefix.
 _MAX_SYMBOL_BYTES = 64
 
-_REMEDY = "Copy or download it again, or pass a `tokenizer` of your own."
+_FETCH = (
+    "The file may be incomplete, a Git LFS pointer, or of another kind; fetch "
+    "`spiece.model` (or `30k-clean.model`) again and compare its size."
+)
+_TRAIN = "train one with `keras_albert.text.train_vocabulary`"
+_REMEDY = "Copy or download it again, or pass your own `tokenizer`."
 
 
 def parse_vocabulary(proto: bytes) -> Any:
@@ -135,7 +140,7 @@ def parse_vocabulary(proto: bytes) -> Any:
     except DecodeError:
         problem = "cannot be parsed"
     else:
-        # A file truncated between two fields can be parsed, but lacks the last fields.
+        # A file truncated between two fields can be parsed, but has no last fields.
         parts = ("trainer_spec", "normalizer_spec")
         missing = [part for part in parts if not model.HasField(part)]
         if model.pieces and not missing:
@@ -143,8 +148,7 @@ def parse_vocabulary(proto: bytes) -> Any:
         problem = f"has {len(model.pieces)} pieces and no {' or '.join(missing)}"
     raise ValueError(
         f"The vocabulary is not a whole SentencePiece model: its {len(proto)} bytes "
-        f"{problem}. The file is likely cut short, a Git LFS pointer, or of another "
-        "kind; fetch `spiece.model` (or `30k-clean.model`) again and compare its size."
+        f"{problem}. {_FETCH}"
     )
 
 
@@ -164,31 +168,24 @@ def check_vocabulary(proto: bytes) -> bytes:
     for token_id, token in enumerate(SPECIAL_TOKENS):
         found = model.pieces[token_id].piece if token_id < len(model.pieces) else None
         if found != token:
-            ids = [i for i, each in enumerate(model.pieces) if each.piece == token]
-            where = f"stands at id {ids[0]}" if ids else "is missing"
             raise ValueError(
-                f"The special token `{token}` must stand at id {token_id} of the "
-                f"vocabulary; it {where}, and id {token_id} is {found!r}. This is not "
-                "an ALBERT vocabulary; use the checkpoint's own `spiece.model`, or "
-                "train one with `keras_albert.text.train_vocabulary`."
+                f"Id {token_id} of the vocabulary must be `{token}`, but it is "
+                f"{found!r}. This is not an ALBERT vocabulary; use the checkpoint's "
+                f"`spiece.model`, or {_TRAIN}."
             )
         piece = model.pieces[token_id]
         if token_id != 1 and piece.type != SentencePiece.CONTROL:
             piece.type = SentencePiece.CONTROL
             changed = True
     if model.pieces[1].type != SentencePiece.UNKNOWN:
-        raise ValueError(
-            "The vocabulary's `<unk>` at id 1 is not its unknown token. Train it with "
-            "`unk_id=1`, as `keras_albert.text.tokenizer.train_vocabulary` does."
-        )
+        msg = f"The vocabulary's `<unk>` is not its unknown token; {_TRAIN}."
+        raise ValueError(msg)
     proto = bytes(model.SerializeToString()) if changed else proto
     try:
         sentence_piece(proto)
     except (RuntimeError, OSError, ValueError) as error:
-        raise ValueError(
-            f"SentencePiece does not load the vocabulary ({error}). Fetch "
-            "`spiece.model` (or `30k-clean.model`) again and compare its size."
-        ) from error
+        msg = f"SentencePiece does not load the vocabulary ({error}). {_FETCH}"
+        raise ValueError(msg) from error
     return proto
 
 
@@ -227,7 +224,7 @@ def graph_vocabulary(proto: bytes, with_bytes: bool = True) -> bytes:
     # time; byte pieces after the vocabulary avoid that, and the graph makes
     # `<unk>` of them. It also compares rounded sums of scores with unrounded ones. Sums
     # of multiples of 1/8,192 are exact, so that ids only differ where sums of splits
-    # differ by a rounding error in Python, too.
+    # differ by a rounding error in Python as well.
     model = parse_vocabulary(proto)
     for piece in model.pieces:
         if piece.type == SentencePiece.NORMAL:
@@ -244,9 +241,7 @@ def piece_probabilities(proto: bytes) -> FloatArray:
     model = parse_vocabulary(proto)
     kind = model.trainer_spec.ModelType.Name(model.trainer_spec.model_type)
     if kind != "UNIGRAM":
-        raise ValueError(
-            "Only unigram vocabularies have probabilities of pieces. Received one "
-            f"of type {kind}. Train one with `keras_albert.text.train_vocabulary`."
-        )
+        msg = f"A vocabulary of type {kind} has no probabilities; {_TRAIN}."
+        raise ValueError(msg)
     scores: FloatArray = np.array([piece.score for piece in model.pieces], "float32")
     return np.exp(scores)

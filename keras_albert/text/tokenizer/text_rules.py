@@ -8,7 +8,7 @@ TensorFlow graph, a server), at the speed of C++ and with offsets into the origi
 
 import functools
 import unicodedata
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -109,21 +109,6 @@ def rule_name(rules: TextRules) -> str:
     return "_".join([_PREFIX, *chosen])
 
 
-def read_text_rules(text_rules: Any) -> str | TextRules:
-    """Read a tokenizer's `text_rules` argument."""
-    if isinstance(text_rules, Mapping):
-        return TextRules(**text_rules)
-    if isinstance(text_rules, TextRules):
-        return text_rules
-    if isinstance(text_rules, str) and text_rules in ("auto", "keep"):
-        return text_rules
-    raise ValueError(
-        '`text_rules` must be "auto", "keep" or a `TextRules`. '
-        f"Received: {text_rules!r}. Pass `TextRules(lowercase=False)` for a cased "
-        'vocabulary, or leave "auto".'
-    )
-
-
 def default_text_rules(proto: bytes) -> TextRules | None:
     """Return the rules that a model was trained with; `None` keeps its own."""
     model = parse_vocabulary(proto)
@@ -175,9 +160,9 @@ def add_text_rules(proto: bytes, rules: TextRules) -> bytes:
         return proto
     if own.startswith(_PREFIX):
         raise ValueError(
-            f"The vocabulary already carries text rules, {own!r}, and rules cannot be "
-            f'taken out again. Received: {rules}. Use `text_rules="keep"`, or start '
-            "from the original `spiece.model`."
+            f"The vocabulary already has text rules, {own!r}, and these cannot be "
+            f'removed. Received: {rules}. Use `text_rules="keep"`, or the original '
+            "`spiece.model`."
         )
     charsmap = model.normalizer_spec.precompiled_charsmap
     model.normalizer_spec.precompiled_charsmap = _compose(charsmap, rules)
@@ -215,7 +200,7 @@ def all_characters() -> list[str]:
 
 
 def further_keys(charsmap: bytes) -> list[str]:
-    """Return the keys of a table that `all_characters` lacks, such as sequences."""
+    """Return the other keys of a table than `all_characters`, such as sequences."""
     table = dict(table_normalizer(charsmap).Decompile()) if charsmap else {}
     return [key for key in table if len(key) > 1 or ord(key) > _LAST_CHARACTER]
 

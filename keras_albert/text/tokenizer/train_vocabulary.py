@@ -22,6 +22,7 @@ from keras_albert.text.tokenizer.text_rules import (
     retire_digit_comma_pieces,
 )
 from keras_albert.utils.atomic_files import atomic_file
+from keras_albert.utils.reading import reading
 from keras_albert.utils.remote import check_output, fetch
 
 # The user-defined symbols of the released vocabularies (albert#127).
@@ -64,8 +65,7 @@ def train_vocabulary(
         text_rules: The rules. Defaults to `None`, the uncased `TextRules()`. For a
             cased vocabulary, pass `TextRules(lowercase=False, strip_accents=False)`.
         input_sentence_size: int. The number of lines to train on, sampled at random if
-            there are more: more than 100, or 0 for all lines. Defaults to
-            `10_000_000`.
+            there are more: more than 100, or 0 for all lines. Defaults to `10_000_000`.
         character_coverage: float. The fraction of all characters that are in the
             vocabulary. Defaults to `0.99995`.
         num_threads: int. The number of threads. It changes rounding, and thus slightly
@@ -90,21 +90,11 @@ def train_vocabulary(
         >>> model.IdToPiece([0, 1, 2, 3, 4])
         ['<pad>', '<unk>', '[CLS]', '[SEP]', '[MASK]']
     """
-    if (texts is None) == (files is None):
+    is_one = isinstance(texts, str) or isinstance(files, str | os.PathLike)
+    if (texts is None) == (files is None) or is_one:
         raise ValueError(
-            "Give either `texts` or `files`. Received: "
-            f"{'neither' if texts is None else 'both'}. Pass strings as `texts`, paths "
-            "as `files=[...]`."
-        )
-    if isinstance(texts, str) or isinstance(files, str | os.PathLike):
-        raise ValueError(
-            "`texts` and `files` must be lists. Received: one str or path, "
-            f"{str(texts or files)[:80]!r}. Put it into a list."
-        )
-    if 0 < input_sentence_size <= 100:
-        raise ValueError(
-            "`input_sentence_size` must be 0, for all lines, or more than 100, as "
-            f"SentencePiece requires. Received: {input_sentence_size}."
+            "Pass either a list of strings as `texts` or a list of paths as `files`. "
+            f"Received: texts={texts!r:.80}, files={files!r:.80}"
         )
     if output_path is not None:
         check_output(output_path)
@@ -135,7 +125,14 @@ def train_vocabulary(
     except RuntimeError as error:
         if source.error is not None:
             raise source.error from None
-        raise ValueError(_explain(str(error), vocabulary_size, source.count)) from error
+        if not source.count:
+            raise ValueError(
+                "All lines are blank. Pass texts or files with text."
+            ) from None
+        raise ValueError(
+            f"SentencePiece could not train {vocabulary_size} pieces on {source.count} "
+            f"lines: {error}"
+        ) from error
     finally:
         sentencepiece.SetMinLogLevel(0)
     trained = parse_vocabulary(model.getvalue())
@@ -188,15 +185,11 @@ def read_lines(files: Sequence[str | os.PathLike[str]]) -> Iterator[str]:
     for path in files:
         name = os.fspath(fetch(path))
         opener: Any = gzip.open if name.endswith(".gz") else open
-        try:
-            with opener(name, "rt", encoding="utf-8-sig") as file:
-                yield from file
-        except UnicodeDecodeError as error:
-            raise ValueError(
-                f"The file {name!r} is not UTF-8: {error.reason}, byte "
-                f"0x{error.object[error.start]:02x}. Convert it first, as in "
-                "`iconv -f latin1 -t utf-8`."
-            ) from None
+        with (
+            reading(name, "Convert it to UTF-8, as in `iconv -f latin1 -t utf-8`."),
+            opener(name, "rt", encoding="utf-8-sig") as file,
+        ):
+            yield from file
 
 
 def _ruled_normalizer(rules: TextRules) -> Any:
@@ -209,26 +202,3 @@ def _ruled_normalizer(rules: TextRules) -> Any:
     model.pieces.add(piece="<unk>")
     ruled = parse_vocabulary(add_text_rules(model.SerializeToString(), rules))
     return sentencepiece.SentencePieceNormalizer(normalizer_spec=ruled.normalizer_spec)
-
-
-def _explain(problem: str, vocabulary_size: int, lines: int) -> str:
-    """Return an error message for the caller, from SentencePiece's message."""
-    if limit := re.search(r"too high .*<= (\d+)", problem):
-        return (
-            f"`vocabulary_size={vocabulary_size}` is too large for these texts: "
-            f"{lines} lines have at most {limit[1]} pieces. Lower it to that, or train "
-            "on more text. In Python, `hard_vocab_limit=False` takes as many as there "
-            "are."
-        )
-    if needed := re.search(r"smaller than required_chars\. \d+ vs (\d+)", problem):
-        return (
-            f"`vocabulary_size={vocabulary_size}` is too small for these texts: their "
-            f"characters and the special tokens alone are {needed[1]} pieces. Raise "
-            "it above that, or lower `character_coverage`."
-        )
-    if not lines or "sentences_.empty()" in problem:
-        return (
-            "There is no text to train on: all lines are blank. "
-            "Pass texts or files with text."
-        )
-    return f"SentencePiece could not train on {lines} lines: {problem}"

@@ -8,7 +8,7 @@ A vocabulary is the bytes of a file: of a SentencePiece model, or of a WordPiece
 import abc
 import functools
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from typing import Any
@@ -17,13 +17,13 @@ import numpy as np
 import numpy.typing as npt
 import tokenizers
 
-from keras_albert.text.tokenizer import sentencepiece_file as sentencepiece_messages
 from keras_albert.text.tokenizer.read_word_piece import (
     read_word_piece_bytes,
     read_word_piece_file,
 )
 from keras_albert.text.tokenizer.sentencepiece_file import (
     SPECIAL_TOKENS,
+    SentencePiece,
     check_vocabulary,
     parse_vocabulary,
     piece_probabilities,
@@ -34,7 +34,6 @@ from keras_albert.text.tokenizer.text_rules import (
     TextRules,
     add_text_rules,
     default_text_rules,
-    read_text_rules,
     trim_blanks,
 )
 from keras_albert.text.tokenizer.word_piece import (
@@ -43,13 +42,12 @@ from keras_albert.text.tokenizer.word_piece import (
     WordPieceRules,
     auto_rules,
     is_word_piece,
-    is_word_piece_config,
     parse_word_piece,
     rules_config,
-    rules_from_config,
     write_word_piece,
 )
 from keras_albert.types import FloatArray, IntArray
+from keras_albert.utils.arguments import check_choice
 from keras_albert.utils.reading import reading
 
 # Fewer are tokenized without threads.
@@ -59,12 +57,10 @@ _FEW_CHARACTERS = 4096
 # SentencePiece's symbol for a space.
 SPACE = "\u2581"
 
-_TYPES = sentencepiece_messages.SentencePiece
-
 # Pieces that stand in a text without a space before them.
 _CLOSING = (".", "?", "!", ",")
 
-# The ids of a text, and the characters where each token begins and ends.
+# The ids of a text, and the characters where each token starts and ends.
 TokenOffsets = tuple[IntArray, IntArray, IntArray]
 
 
@@ -75,7 +71,7 @@ class Vocabulary(abc.ABC):
     asset: str
     file_name: str
 
-    # Whether the pieces that continue a word are marked, so that all others begin one.
+    # Whether the pieces that continue a word are marked, so that all others start one.
     marks_words = False
     pieces: Sequence[str]
 
@@ -90,18 +86,23 @@ class Vocabulary(abc.ABC):
         """The id of each piece."""
         return {piece: index for index, piece in enumerate(self.pieces)}
 
+    @functools.cached_property
+    def special_ids(self) -> dict[str, int]:
+        """The ids of the special tokens, by the names of `special_tokens`."""
+        return {role: self.ids[token] for role, token in self.special_tokens.items()}
+
     @property
     def unknown_id(self) -> int:
         """The id of unknown text."""
-        return self.ids[self.special_tokens["unk_token"]]
+        return self.special_ids["unk_token"]
 
     @property
     @abc.abstractmethod
     def texts(self) -> list[str]:
-        """What each piece adds to a text, with the space before it."""
+        """The text that each piece adds, with the space before it."""
 
     @property
-    def begins_word(self) -> npt.NDArray[np.bool_]:
+    def starts_word(self) -> npt.NDArray[np.bool_]:
         """Whether each piece is marked as the first of a word; bool `(pieces,)`."""
         return np.array([text.startswith(" ") for text in self.texts])
 
@@ -120,9 +121,8 @@ class Vocabulary(abc.ABC):
     def probabilities(self) -> FloatArray:
         """Return the probability of each piece, float32 `(pieces,)`."""
         raise ValueError(
-            "`inverse_frequency` weights tokens by their probabilities, which a "
-            "WordPiece vocabulary does not contain. Pass `inverse_frequency=None`, or "
-            "use a model with a SentencePiece vocabulary."
+            "A WordPiece vocabulary has no probabilities of pieces. Pass "
+            "`inverse_frequency=None`, or use a SentencePiece vocabulary."
         )
 
     def contents(self) -> bytes:
@@ -145,13 +145,6 @@ class Vocabulary(abc.ABC):
     def decode(self, rows: list[list[int]]) -> list[str]:
         """Return the texts of rows of ids; WordPiece joins words by spaces."""
 
-    def graph_tokenizer(self, out_type: Any = "int32") -> Any:
-        """Create the tokenizer of a TensorFlow graph."""
-        from keras_albert.text.tokenizer import graph_tokenizers  # noqa: PLC0415
-
-        kinds = graph_tokenizers.GraphTokenizer, graph_tokenizers.GraphWordPiece
-        return kinds[is_word_piece(self.proto)](self.proto, out_type)
-
 
 class SentencePieceVocabulary(Vocabulary):
     """A SentencePiece model with ALBERT's special tokens."""
@@ -172,7 +165,7 @@ class SentencePieceVocabulary(Vocabulary):
     def text_ids(self) -> IntArray:
         # Neither control nor byte pieces.
         types = [piece.type for piece in parse_vocabulary(self.proto).pieces]
-        is_text = np.isin(types, (_TYPES.NORMAL, _TYPES.USER_DEFINED))
+        is_text = np.isin(types, (SentencePiece.NORMAL, SentencePiece.USER_DEFINED))
         is_text[: len(SPECIAL_TOKENS)] = False
         return np.flatnonzero(is_text).astype(np.int32)
 
@@ -234,7 +227,7 @@ class WordPieceVocabulary(Vocabulary):
 
     @functools.cached_property
     def texts(self) -> list[str]:
-        """What each piece adds to a text, as in the decoder of `tokenizers`."""
+        """The text that each piece adds, as in the decoder of `tokenizers`."""
         return [
             piece.removeprefix(CONTINUES)
             if piece.startswith((CONTINUES, *_CLOSING)) and piece != CONTINUES
@@ -243,7 +236,7 @@ class WordPieceVocabulary(Vocabulary):
         ]
 
     @property
-    def begins_word(self) -> npt.NDArray[np.bool_]:
+    def starts_word(self) -> npt.NDArray[np.bool_]:
         return np.array([not piece.startswith(CONTINUES) for piece in self.pieces])
 
     def contents(self) -> bytes:
@@ -267,7 +260,7 @@ class WordPieceVocabulary(Vocabulary):
         for row in found:
             spans = np.array(row.offsets, np.int32).reshape(-1, 2)
             starts, ends = spans[:, 0], spans[:, 1]
-            # Of several pieces of one character, the last has its text.
+            # The last of several pieces of one character has its text.
             ends[:-1] = np.minimum(ends[:-1], starts[1:])
             rows_found.append((np.array(row.ids, np.int32), starts, ends))
         return rows_found
@@ -297,12 +290,13 @@ AnyRules = str | TextRules | WordPieceRules
 
 
 def read_any_rules(text_rules: Any) -> AnyRules:
-    """Read a tokenizer's `text_rules`; see `read_text_rules`."""
-    if isinstance(text_rules, WordPieceRules):
-        return text_rules
-    if is_word_piece_config(text_rules):
-        return rules_from_config(text_rules)
-    return read_text_rules(text_rules)
+    """Read a tokenizer's `text_rules`: rules, their config, "auto" or "keep"."""
+    if isinstance(text_rules, Mapping):
+        kind = WordPieceRules if "split_cjk" in text_rules else TextRules
+        return kind(**text_rules)
+    if not isinstance(text_rules, WordPieceRules | TextRules):
+        check_choice(("auto", "keep"), text_rules=text_rules)
+    return text_rules
 
 
 def rules_in_config(rules: AnyRules, proto: bytes | None) -> Any:
@@ -348,8 +342,7 @@ def _of_bytes(proto: bytes, rules: AnyRules) -> bytes:
     if isinstance(rules, WordPieceRules):
         raise ValueError(
             "The vocabulary is a SentencePiece model, but `WordPieceRules` are for "
-            f"WordPiece. Received: text_rules={rules}. Pass `TextRules`, or leave it "
-            "out."
+            f"WordPiece. Received: text_rules={rules}. Pass `TextRules`."
         )
     if rules == "auto":
         rules = default_text_rules(proto) or "keep"
@@ -362,7 +355,7 @@ def _word_piece(
     if isinstance(rules, TextRules):
         raise ValueError(
             "The vocabulary is WordPiece, but `TextRules` are for SentencePiece. "
-            f"Received: text_rules={rules}. Pass `WordPieceRules`, or leave it out."
+            f"Received: text_rules={rules}. Pass `WordPieceRules`."
         )
     if isinstance(rules, str):
         rules = own or auto_rules(pieces)

@@ -9,7 +9,7 @@ graphs tokenize with a table of all characters, which `tokenizers` computes.
 import functools
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +17,7 @@ import numpy.typing as npt
 import tokenizers
 
 from keras_albert.types import IntArray
+from keras_albert.utils.arguments import check_choice
 from keras_albert.utils.reading import parse_json
 
 # Begins a piece that continues a word.
@@ -75,12 +76,8 @@ class WordPieceRules:
         strips = self.lowercase if self.strip_accents is None else self.strip_accents
         object.__setattr__(self, "strip_accents", strips)
         object.__setattr__(self, "never_split", tuple(self.never_split))
-        for name in ("lowercase", "strip_accents", "split_cjk"):
-            if not isinstance(getattr(self, name), bool):
-                raise ValueError(
-                    f"`{name}` must be True or False. Received: "
-                    f"{name}={getattr(self, name)!r}"
-                )
+        flags = {"lowercase": self.lowercase, "split_cjk": self.split_cjk}
+        check_choice((True, False), strip_accents=strips, **flags)
 
     @property
     def special_tokens(self) -> tuple[str, ...]:
@@ -98,11 +95,6 @@ class WordPiece(NamedTuple):
 def is_word_piece(proto: bytes) -> bool:
     """Return whether a vocabulary's bytes are a WordPiece, not a SentencePiece."""
     return proto[:1] == b"{"
-
-
-def is_word_piece_config(text_rules: Any) -> bool:
-    """Return whether `text_rules` in a config belong to a WordPiece vocabulary."""
-    return isinstance(text_rules, Mapping) and "split_cjk" in text_rules
 
 
 def auto_rules(pieces: Sequence[str]) -> WordPieceRules:
@@ -123,16 +115,11 @@ def write_word_piece(pieces: Sequence[str], rules: WordPieceRules) -> bytes:
                 f"its `{role}`. {_REMEDY}"
             )
     if len(set(rules.special_tokens)) < len(ROLES):
-        raise ValueError(
-            f"Each special token needs its own piece. Received: "
-            f"{dict(zip(ROLES, rules.special_tokens, strict=True))}. {_REMEDY}"
-        )
-    missing = [token for token in rules.never_split if token not in ids]
-    if missing:
-        raise ValueError(
-            f"`never_split` contains {missing[0]!r}, which the vocabulary does not. "
-            "Add it to the vocabulary, or leave it out."
-        )
+        msg = f"Each special token needs its own piece. Received: {rules}. {_REMEDY}"
+        raise ValueError(msg)
+    if missing := set(rules.never_split) - set(ids):
+        msg = f"`never_split` contains {missing}, which the vocabulary does not."
+        raise ValueError(msg)
     special = [added_token(ids[token], token) for token in rules.special_tokens]
     others = [
         added_token(ids[token], token, special=False)
@@ -196,19 +183,7 @@ def transformers_config(rules: WordPieceRules, max_length: int) -> dict[str, Any
 
 def rules_config(rules: WordPieceRules) -> dict[str, Any]:
     """Return rules as they stand in a config."""
-    config = asdict(rules)
-    return config | {"never_split": list(rules.never_split)}
-
-
-def rules_from_config(config: Mapping[str, Any]) -> WordPieceRules:
-    """Return the rules of a config."""
-    known = {field.name for field in fields(WordPieceRules)}
-    if unknown := sorted(set(config) - known):
-        raise ValueError(
-            f"`text_rules` contains {unknown[0]!r}. The rules of a WordPiece "
-            f"vocabulary are: {', '.join(sorted(known))}."
-        )
-    return WordPieceRules(**config)
+    return asdict(rules) | {"never_split": list(rules.never_split)}
 
 
 def _check_pieces(pieces: list[str]) -> dict[str, int]:
@@ -222,8 +197,7 @@ def _check_pieces(pieces: list[str]) -> dict[str, int]:
         if ids.setdefault(piece, index) != index:
             raise ValueError(
                 f"The vocabulary has {piece!r} twice, with the ids {ids[piece]} and "
-                f"{index} (lines {ids[piece] + 1} and {index + 1}). Replace one by an "
-                f"unused piece, as in '[unused{index}]'."
+                f"{index}. Replace one by an unused piece, as in '[unused{index}]'."
             )
     return ids
 
@@ -255,7 +229,7 @@ def template(cls: str, sep: str, ids: Mapping[str, int]) -> dict[str, Any]:
     }
 
 
-# What becomes of a character.
+# The kinds of characters.
 IN_WORD, SPACE, ALONE, DROPPED = 0, 1, 2, 3
 
 _PAGE = 256
@@ -263,22 +237,13 @@ _SEPARATOR = "|"
 
 
 class CharacterTable(NamedTuple):
-    """What replaces each character `c`: `entries[pages[c // 256] * 256 + c % 256]`."""
+    """Replaces each character `c` by `entries[pages[c // 256] * 256 + c % 256]`."""
 
     pages: IntArray
     entries: IntArray
     kinds: IntArray
     outputs: IntArray
     lengths: IntArray
-
-    def entry(self, code: int) -> tuple[int, str]:
-        """Return the kind of a character, and the text that replaces it."""
-        index = self.entries[self.pages[code // _PAGE] * _PAGE + code % _PAGE]
-        first = self.lengths[:index].sum()
-        codes = self.outputs[first : first + self.lengths[index]]
-        # Most characters stay, and share an entry with the code 0.
-        text = "".join(chr(c or code) for c in codes)
-        return int(self.kinds[index]), text
 
 
 @functools.lru_cache(maxsize=4)
@@ -326,7 +291,7 @@ def character_table(rules: WordPieceRules) -> CharacterTable:
 
 
 def _punctuation(characters: list[str]) -> set[str]:
-    """Return which characters the pre-tokenizer takes for words of their own."""
+    """Return which characters the pre-tokenizer takes for separate words."""
     text = "a".join(["", *characters, ""])
     words = tokenizers.pre_tokenizers.BertPreTokenizer().pre_tokenize_str(text)
     return {word for word, _ in words if len(word) == 1 and word != "a"}

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from keras_albert import AlbertBackbone, AlbertPretrainer, AlbertTokenizer, tasks
+from keras_albert.checkpoints import export_checkpoint
 from keras_albert.checkpoints.convert import class_of, probe_batch
 from keras_albert.presets.checkpoint import open_checkpoint
 from tests.compiled import to_numpy
@@ -80,7 +81,7 @@ def test_a_bert_is_written_back(original, tmp_path):
     folder, tensors = original
     task = AlbertPretrainer.from_preset(folder / "google", preprocessor=None)
     tokenizer = AlbertTokenizer.from_preset(folder / "google")
-    task.export_to_google(tmp_path, tokenizer)
+    export_checkpoint(task, tmp_path, "google", tokenizer)
     reader = tf.train.load_checkpoint(str(tmp_path / "bert_model.ckpt"))
     assert set(reader.get_variable_to_shape_map()) == set(tensors)
     for name, value in tensors.items():
@@ -132,7 +133,7 @@ def test_a_google_albert_with_a_word_piece_vocabulary(tmp_path):
     """As google-research/albert's Chinese models, and the second albert_zh."""
     backbone = AlbertBackbone(**(TINY | {"num_layers": 1}))
     zh = tmp_path / "zh"
-    backbone.export_to_google(zh, AlbertTokenizer(PIECES))
+    export_checkpoint(backbone, zh, "google", AlbertTokenizer(PIECES))
     (zh / "vocab.txt").rename(zh / "vocab_chinese.txt")
     (zh / "albert_config.json").rename(zh / "albert_config_base.json")
     embedder = tasks.AlbertTextEmbedder.from_preset(zh)

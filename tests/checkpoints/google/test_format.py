@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from keras_albert import AlbertBackbone
+from keras_albert.checkpoints import export_checkpoint
 from keras_albert.presets.checkpoint import open_checkpoint
 from tests.foreign_models import TINY, ragged_inputs, transformers_model
 from tests.google_checkpoints import google_tensors, write_config, write_tf1
@@ -52,7 +53,7 @@ def test_what_is_written_has_the_same_names_and_numbers(original, tmp_path):
     backbone = AlbertBackbone.from_preset(directory)
     assert open_checkpoint(directory).format.name == "google-research/albert"
     assert backbone.pretrained
-    backbone.export_to_google(tmp_path / "theirs")
+    export_checkpoint(backbone, tmp_path / "theirs", "google")
     written = _names(tmp_path / "theirs" / "model.ckpt-best")
     expected = {name: tensors[name] for name in tensors if name.startswith("bert/")}
     _assert_same(written, expected)
@@ -96,7 +97,7 @@ def test_the_best_checkpoint_comes_first_and_else_the_last(original, tmp_path):
 def test_embeddings_as_wide_as_the_encoder_are_not_projected(tmp_path):
     wide = TINY | {"embedding_dim": 16, "num_layers": 1}
     backbone = AlbertBackbone(**wide)
-    backbone.export_to_google(tmp_path / "theirs")
+    export_checkpoint(backbone, tmp_path / "theirs", "google")
     written = _names(tmp_path / "theirs" / "model.ckpt-best")
     assert not [name for name in written if "embedding_hidden_mapping_in" in name]
     reloaded = AlbertBackbone.from_preset(tmp_path / "theirs")
@@ -104,11 +105,11 @@ def test_embeddings_as_wide_as_the_encoder_are_not_projected(tmp_path):
     # From transformers, which always projects, back to a format that does not.
     backbone.export_to_transformers(tmp_path / "hf")
     projecting = AlbertBackbone.from_preset(tmp_path / "hf")
-    projecting.export_to_google(tmp_path / "again")
+    export_checkpoint(projecting, tmp_path / "again", "google")
     assert _names(tmp_path / "again" / "model.ckpt-best").keys() == written.keys()
     projecting.embedding.projection.bias.assign(np.ones(16))
     with pytest.raises(ValueError, match="not the identity"):
-        projecting.export_to_google(tmp_path / "no")
+        export_checkpoint(projecting, tmp_path / "no", "google")
     assert not (tmp_path / "no").exists()
 
 
@@ -123,7 +124,7 @@ def test_embeddings_as_wide_as_the_encoder_are_not_projected(tmp_path):
 def test_what_theirs_cannot_compute_is_refused(arguments, message, tmp_path):
     backbone = AlbertBackbone(**(TINY | {"num_layers": 1} | arguments))
     with pytest.raises(ValueError, match=message):
-        backbone.export_to_google(tmp_path / "theirs")
+        export_checkpoint(backbone, tmp_path / "theirs", "google")
     assert not list(tmp_path.iterdir())
 
 

@@ -6,15 +6,10 @@ import re
 import numpy as np
 import pytest
 
-from keras_albert import AlbertBackbone, AlbertClassifier
-from keras_albert.checkpoints import convert_checkpoint
+from keras_albert import AlbertBackbone
 from keras_albert.checkpoints.convert import class_of
-from keras_albert.checkpoints.google.tensorflow_files import (
-    find_checkpoint,
-    read_tensors,
-)
 from keras_albert.presets.checkpoint import open_checkpoint
-from tests.foreign_models import TINY, assert_computes_as, save_transformers
+from tests.foreign_models import assert_computes_as, save_transformers
 from tests.google_checkpoints import write_config
 from tests.one_backend import on_one_backend_except
 
@@ -47,8 +42,6 @@ VARIABLES = (
     (r"\.", "/"),
 )
 
-POOLER = {"bert/pooler/dense/kernel", "bert/pooler/dense/bias"}
-
 
 def garden_variables(model):
     """The values of a model of transformers by the names of variables there."""
@@ -71,60 +64,6 @@ def garden_variables(model):
             value = value.reshape(heads, -1, value.shape[-1])
         found[theirs] = np.array(value)
     return found
-
-
-# Their objects: functional encoders number layers, `BertEncoderV2` has attributes.
-_LAYERS = {
-    "word_embeddings": "_embedding_layer",
-    "position_embedding": "_position_embedding_layer",
-    "type_embeddings": "_type_embedding_layer",
-    "embeddings/layer_norm": "_embedding_norm_layer",
-    "embedding_projection": "_embedding_projection",
-    "transformer": "_transformer_layers/0",
-    "transformer/layer_0": "_transformer_layers/0",
-    "transformer/layer_1": "_transformer_layers/1",
-    "pooler_transform": "_pooler_layer",
-}
-_OBJECTS = {
-    "self_attention/query": "_attention_layer/_query_dense",
-    "self_attention/key": "_attention_layer/_key_dense",
-    "self_attention/value": "_attention_layer/_value_dense",
-    "self_attention/attention_output": "_attention_layer/_output_dense",
-    "self_attention_layer_norm": "_attention_layer_norm",
-    "intermediate": "_intermediate_dense",
-    "output": "_output_dense",
-    "output_layer_norm": "_output_layer_norm",
-    "bert/cls/predictions/transform/dense": "dense",
-    "bert/cls/predictions/transform/LayerNorm": "layer_norm",
-    "bert/cls/predictions/output_bias": "",
-}
-
-
-def _theirs(variables, numbered):
-    """Their objects for variables, as new ones: the encoder, the head and each path."""
-    layers = [
-        name for name in _LAYERS if any(v.startswith(f"{name}/") for v in variables)
-    ]
-    if "transformer/layer_0" in layers:
-        layers.remove("transformer")
-    objects, encoder, head = {}, tf.Module(), tf.Module()
-    for variable, value in variables.items():
-        path, _, kind = variable.rpartition("/")
-        scope = max((x for x in layers if f"{path}/".startswith(f"{x}/")), default="")
-        part = path.removeprefix(scope).removeprefix("/")
-        place = f"{_OBJECTS[part] if part else ''}/{kind}"
-        if scope:
-            number = f"layer_with_weights-{layers.index(scope)}"
-            place = f"{number if numbered else _LAYERS[scope]}/{place}"
-        *parents, last = filter(None, place.split("/"))
-        owner = encoder if scope else head
-        for name in parents:
-            if not hasattr(owner, name):
-                setattr(owner, name, tf.Module())
-            owner = getattr(owner, name)
-        objects[variable] = tf.Variable(np.zeros_like(value))
-        setattr(owner, last, objects[variable])
-    return encoder, head, objects
 
 
 def _write(prefix, variables, scope="", **others):
@@ -168,57 +107,6 @@ def test_an_encoder_computes_what_transformers_does(theirs, scope, tmp_path):
     ours = cls.from_preset(folder, **arguments)
     assert cls is class_of(open_checkpoint(tmp_path / "hf"))
     assert_computes_as(ours, tmp_path / "hf")
-
-    again = tmp_path / "again"
-    convert_checkpoint(folder, again, "model-garden", with_vocabulary=False)
-    prefix = find_checkpoint(again)
-    stored, written = (
-        read_tensors(each, lambda name: True)
-        for each in (find_checkpoint(folder), prefix)
-    )
-    # transformers' masked LM of BERT has no pooler, theirs has one.
-    assert written.keys() - stored.keys() in (set(), POOLER)
-    for name, value in stored.items():
-        np.testing.assert_array_equal(written[name], value)
-    restored = 0
-    for numbered in (True, False)[: 1 if theirs.startswith("Albert") else 2]:
-        everything = garden_variables(model)
-        encoder, head, objects = _theirs(everything, numbered)
-        whole = tf.train.Checkpoint(encoder=encoder, masked_lm=head)
-        whole.restore(str(prefix)).assert_existing_objects_matched()
-        for name, value in everything.items():
-            np.testing.assert_array_equal(objects[name], value)
-            restored += 1
-    assert restored >= len(stored)
-
-
-@pytest.mark.parametrize(
-    ("sizes", "message"),
-    [
-        ({"num_groups": 2, "num_layers": 4}, r"All layers of T.*num_groups=2"),
-        ({"num_inner_repetitions": 2}, r"num_inner_repetitions=2.*layout='google'"),
-        ({"activation": "gelu"}, r"'gelu'"),
-    ],
-)
-@pytest.mark.parametrize("layout", ["model-garden", "tf-hub"])
-def test_what_their_encoders_cannot_compute_is_refused(
-    sizes, message, layout, tmp_path
-):
-    backbone = AlbertBackbone(**TINY | {"activation": "gelu_approximate"} | sizes)
-    with pytest.raises(ValueError, match=message):
-        backbone.export_to_google(tmp_path / "theirs", layout=layout)
-    assert not list(tmp_path.iterdir())
-
-
-def test_a_head_or_a_layout_that_they_do_not_have_is_refused(tmp_path):
-    backbone = AlbertBackbone(**TINY | {"activation": "gelu_approximate"})
-    classifier = AlbertClassifier(backbone, num_classes=2)
-    for layout, message in (
-        ("model-garden", "Garden has no model with the head of AlbertClassifier"),
-        ("keras-hub", "`layout` is one of google, model-garden, tf-hub.*'keras-hub'"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            classifier.export_to_google(tmp_path / "theirs", layout=layout)
 
 
 @pytest.mark.parametrize(

@@ -3,16 +3,10 @@
 import numpy as np
 import pytest
 
-from keras_albert import (
-    AlbertBackbone,
-    AlbertMaskedLM,
-    AlbertTextEmbedder,
-    AlbertTokenizer,
-)
-from keras_albert.checkpoints.convert import class_of, probe_batch
+from keras_albert import AlbertBackbone, AlbertMaskedLM, AlbertTextEmbedder
+from keras_albert.checkpoints.convert import class_of
 from keras_albert.presets.checkpoint import open_checkpoint
 from tests.checkpoints.google.test_model_garden import garden_variables
-from tests.compiled import to_numpy
 from tests.foreign_models import assert_computes_as, save_transformers
 from tests.one_backend import on_one_backend_except
 
@@ -77,53 +71,6 @@ def test_a_saved_model_computes_what_transformers_does(original):
     assert (backbone.num_layers, backbone.num_groups) == (3, groups)
     assert (backbone.num_heads, backbone.intermediate_dim) == (2, 32)
     assert_computes_as(ours, folder / "hf")
-
-
-def test_it_is_written_as_it_came(original, tmp_path):
-    """Run as `hub.load` does, read back with the same weights, texts and inputs."""
-    theirs, folder, _ = original
-    is_masked_lm = theirs == "BertForMaskedLM"
-    cls = AlbertMaskedLM if is_masked_lm else AlbertBackbone
-    ours = cls.from_preset(folder / "saved")
-    tokenizer = AlbertTokenizer.from_preset(folder / "saved")
-    ours.export_to_google(tmp_path / "hub", tokenizer, layout="tf-hub")
-
-    inputs = probe_batch(ours)
-    given = {
-        "input_word_ids": inputs["token_ids"],
-        "input_mask": inputs["padding_mask"],
-        "input_type_ids": inputs["segment_ids"],
-    }
-    hub = tf.saved_model.load(str(tmp_path / "hub"))
-    found = hub({name: tf.constant(value) for name, value in given.items()})
-    backbone = getattr(ours, "backbone", ours)
-    expected = to_numpy(backbone({name: inputs[name] for name in backbone.input}))
-    for name, value in expected.items():
-        np.testing.assert_allclose(found[name], value, rtol=0, atol=2e-5)
-    np.testing.assert_array_equal(found["default"], found["pooled_output"])
-    assert len(found["encoder_outputs"]) == 3
-    if is_masked_lm:
-        given["masked_lm_positions"] = inputs["mask_positions"]
-        scores = hub.mlm({name: tf.constant(value) for name, value in given.items()})
-        scores = scores["mlm_logits"]
-        np.testing.assert_allclose(scores, to_numpy(ours(inputs)), rtol=0, atol=2e-5)
-    assert bool(hub.do_lower_case)
-    # The pooler's two are there, also where the task does not use them.
-    count = len(ours.trainable_variables) + 2 * is_masked_lm
-    assert len(hub.trainable_variables) == count
-    with open(hub.vocab_file.asset_path.numpy(), "rb") as file:
-        assert file.read().split() == (folder / "vocab.txt").read_bytes().split()
-
-    again = cls.from_preset(tmp_path / "hub")
-    weights = {weight.path: weight for weight in ours.weights}
-    for weight in again.weights:
-        np.testing.assert_array_equal(to_numpy(weight), to_numpy(weights[weight.path]))
-    configs = [
-        getattr(model, "backbone", model).get_config() | {"name": None}
-        for model in (ours, again)
-    ]
-    assert configs[0] == configs[1]
-    assert AlbertTokenizer.from_preset(tmp_path / "hub").proto == tokenizer.proto
 
 
 def test_it_says_whether_texts_are_lowercased(original, tmp_path):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from keras_albert import AlbertBackbone, tasks
+from keras_albert.checkpoints import export_checkpoint
 from keras_albert.checkpoints.weight_map import variables_by_path
 from keras_albert.presets.checkpoint import open_checkpoint
 from tests.compiled import to_numpy
@@ -74,7 +75,7 @@ def test_a_head_is_the_same_on_both_sides(name, tmp_path):
         task = getattr(tasks, name).from_preset(tmp_path / "google", preprocessor=None)
     theirs.save_pretrained(tmp_path / "hf")
     assert_computes_as(task, tmp_path / "hf")
-    task.export_to_google(tmp_path / "again")
+    export_checkpoint(task, tmp_path / "again", "google")
     written = _read(tmp_path / "again")
     np.testing.assert_equal(written, tensors)
 
@@ -88,7 +89,7 @@ def test_the_conditional_head_keeps_names_and_shapes(tmp_path):
     assert task.head == "conditional"
     kernel = to_numpy(variables_by_path(task)["span_head/end_dense/kernel"].value)
     np.testing.assert_array_equal(kernel, tensors["end_logits/dense_0/kernel"])
-    task.export_to_google(tmp_path / "again")
+    export_checkpoint(task, tmp_path / "again", "google")
     written = _read(tmp_path / "again")
     np.testing.assert_equal(written, tensors)
 
@@ -124,5 +125,5 @@ def test_a_head_that_theirs_has_not_is_refused(tmp_path):
     backbone = AlbertBackbone(**(TINY | {"num_layers": 1}))
     task = tasks.AlbertTokenClassifier(backbone, num_classes=3)
     with pytest.raises(ValueError, match="has no model with the head"):
-        task.export_to_google(tmp_path / "theirs")
+        export_checkpoint(task, tmp_path / "theirs", "google")
     assert not list(tmp_path.iterdir())

@@ -17,6 +17,7 @@ from keras_albert import (
     AlbertTokenClassifier,
     AlbertTokenizer,
 )
+from keras_albert.checkpoints import export_checkpoint
 from tests.compiled import to_numpy
 from tests.foreign_models import TINY, change_json
 from tests.random_weights import fill_weights
@@ -112,7 +113,7 @@ def test_settings_of_ours_are_written(tiny_proto, tmp_path, kind):
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        ours.export_to_keras_hub(tmp_path)
+        export_checkpoint(ours, tmp_path, "keras-hub")
     other = getattr(keras_hub.models, kind).from_preset(str(tmp_path))
     assert settings_of(other.preprocessor, settings) == settings
     if cls is AlbertMaskedLM:
@@ -127,7 +128,7 @@ def test_what_depends_on_the_batch_is_written_as_it_is_at_most(tiny_proto, tmp_p
     masked_lm = AlbertMaskedLM(AlbertBackbone(**SIZES), preprocessor=preprocessor)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        masked_lm.export_to_keras_hub(tmp_path)
+        export_checkpoint(masked_lm, tmp_path, "keras-hub")
     written = json.loads((tmp_path / "preprocessor.json").read_text())["config"]
     assert written["sequence_length"] == 24
     assert written["mask_selection_length"] == preprocessor.mask_slots(24)
@@ -145,7 +146,7 @@ def preset(tiny_proto, tmp_path):
     preprocessor = AlbertClassifierPreprocessor(AlbertTokenizer(tiny_proto), **LENGTHS)
     backbone = AlbertBackbone(**SIZES)
     task = AlbertClassifier(backbone, num_classes=3, preprocessor=preprocessor)
-    task.export_to_keras_hub(tmp_path)
+    export_checkpoint(task, tmp_path, "keras-hub")
     return tmp_path
 
 
@@ -164,11 +165,14 @@ def test_the_old_name_is_known(preset):
     ("changes", "message"),
     [
         ({"sequence_length": "16"}, "`sequence_length` must be.*Received: .*'16'"),
-        ({"sequence_length": 2}, "`sequence_length` must be at least 5"),
-        ({"truncate": "head"}, "`truncate` must be 'round_robin' or 'waterfall'"),
+        (
+            {"sequence_length": 2},
+            "`sequence_length` must be a whole number, at least 5",
+        ),
+        ({"truncate": "head"}, "`truncate` must be one of 'round_robin', 'waterfall'"),
         (
             {"truncate": ["waterfall"]},
-            "`truncate` must be 'round_robin' or 'waterfall'",
+            "`truncate` must be one of 'round_robin', 'waterfall'",
         ),
     ],
 )

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from keras_albert import AlbertBackbone
+from keras_albert.checkpoints import export_checkpoint
 from keras_albert.checkpoints import keras_hub as keras_hub_format
 from keras_albert.presets.checkpoint import open_checkpoint
 from tests.compiled import to_numpy
@@ -46,7 +47,9 @@ def test_a_preset_of_theirs_loads_as_ours(theirs, preset):
 
 
 def test_a_round_trip_changes_nothing(theirs, preset, tmp_path):
-    AlbertBackbone.from_preset(preset).export_to_keras_hub(tmp_path / "back")
+    export_checkpoint(
+        AlbertBackbone.from_preset(preset), tmp_path / "back", "keras-hub"
+    )
     back = keras_hub.models.AlbertBackbone.from_preset(str(tmp_path / "back"))
     config, expected = back.get_config(), theirs.get_config()
     assert config | {"name": 0} == expected | {"name": 0}
@@ -122,7 +125,7 @@ def test_shards_are_read(theirs, tmp_path):
 def test_what_theirs_cannot_compute_is_refused(arguments, message, tmp_path):
     ours = AlbertBackbone(**(TINY | arguments))
     with pytest.raises(ValueError, match=message):
-        ours.export_to_keras_hub(tmp_path)
+        export_checkpoint(ours, tmp_path, "keras-hub")
 
 
 def test_the_vocabulary_is_read_as_it_is(preset, tiny_proto):

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from keras_albert import AlbertBackbone, AlbertClassifier, AlbertTokenizer, tasks
+from keras_albert.checkpoints import export_checkpoint
 from keras_albert.presets.checkpoint import open_checkpoint
 from tests.foreign_models import TINY, assert_computes_as
 from tests.one_backend import on_one_backend_except
@@ -46,7 +47,7 @@ def test_a_class_is_the_same_on_both_sides(presets, tmp_path, name):
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
         task = getattr(tasks, OURS[name]).from_preset(directory, preprocessor=None)
-        task.export_to_keras_hub(tmp_path / "theirs")
+        export_checkpoint(task, tmp_path / "theirs", "keras-hub")
     for place in (directory, tmp_path / "theirs"):
         assert_computes_as(task, place, "keras-hub")
     if name == "AlbertTextClassifier":
@@ -86,13 +87,15 @@ def test_a_truncated_head_is_refused(presets, tmp_path):
 def test_a_task_that_keras_hub_has_not_is_refused(tmp_path):
     task = tasks.AlbertMultipleChoice(AlbertBackbone(**(SIZES | {"num_layers": 1})))
     with pytest.raises(ValueError, match="KerasHub has no model with the head"):
-        task.export_to_keras_hub(tmp_path / "theirs")
+        export_checkpoint(task, tmp_path / "theirs", "keras-hub")
     assert not list(tmp_path.iterdir())
 
 
 def test_an_epsilon_that_their_head_has_not_is_told(tmp_path):
     task = tasks.AlbertMaskedLM(AlbertBackbone(**(SIZES | {"num_layers": 1})))
-    (said,) = _warnings_of(lambda: task.export_to_keras_hub(tmp_path / "theirs"))
+    (said,) = _warnings_of(
+        lambda: export_checkpoint(task, tmp_path / "theirs", "keras-hub")
+    )
     assert "head normalizes with epsilon 1e-05" in said
     again = tasks.AlbertMaskedLM.from_preset(tmp_path / "theirs", preprocessor=None)
     assert again.head_layer_norm_epsilon == 1e-5
@@ -125,10 +128,10 @@ def test_keras_hub_loads_them_without_this_package(tiny_proto, tmp_path):
     tokenizer = AlbertTokenizer(tiny_proto)
     backbone = AlbertBackbone(**(SIZES | {"max_sequence_length": 24}))
     fill_weights(backbone)
-    backbone.export_to_keras_hub(tmp_path / "backbone", tokenizer=tokenizer)
+    export_checkpoint(backbone, tmp_path / "backbone", "keras-hub", tokenizer)
     preprocessor = AlbertClassifier.preprocessor_cls(tokenizer, max_sequence_length=24)
     classifier = AlbertClassifier(backbone, 2, preprocessor=preprocessor)
-    classifier.export_to_keras_hub(tmp_path / "classifier")
+    export_checkpoint(classifier, tmp_path / "classifier", "keras-hub")
     variables = {"KERAS_BACKEND": keras.config.backend()}
     printed = run_python("-c", _PROGRAM, tmp_path, **variables)
     ids, scores = printed.splitlines()[-2:]

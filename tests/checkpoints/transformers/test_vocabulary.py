@@ -12,6 +12,7 @@ from keras_albert import (
     AlbertClassifierPreprocessor,
     AlbertTokenizer,
 )
+from keras_albert.checkpoints import export_checkpoint
 from keras_albert.text.tokenizer import sentencepiece_file as sentencepiece_proto
 from keras_albert.text.tokenizer.text_rules import TextRules, add_text_rules
 from keras_albert.text.tokenizer.word_piece import WordPieceRules
@@ -96,7 +97,7 @@ def test_the_vocabulary_of_another_model_is_refused(tmp_path):
 
 def test_keras_hub_has_no_such_vocabulary(tmp_path):
     with pytest.raises(ValueError, match="has a SentencePiece vocabulary, and this"):
-        _classifier(False).export_to_keras_hub(tmp_path / "no")
+        export_checkpoint(_classifier(False), tmp_path / "no", "keras-hub")
     assert not (tmp_path / "no").exists()
 
 

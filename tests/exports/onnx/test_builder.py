@@ -13,7 +13,7 @@ from keras_albert import (
 )
 from keras_albert.backbone import POOLER_INPUTS
 from keras_albert.commands.files import read_table
-from keras_albert.exports.tasks import float_weight, split_int8
+from keras_albert.exports.shared import float_weight, split_int8
 from keras_albert.text import train_vocabulary
 from tests.exports.served_models import make_task
 from tests.exports.token_cases import SLOTS, random_ids

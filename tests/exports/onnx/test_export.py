@@ -16,7 +16,7 @@ def classifier(tiny_proto):
 
 
 def test_a_file_says_what_it_is(classifier, tmp_path):
-    path = classifier.export(tmp_path / "new" / "model.onnx", format="onnx")
+    path = classifier.export(tmp_path / "new" / "model.onnx")
     assert path == tmp_path / "new" / "model.onnx"
     model = onnx.load(path)
     onnx.checker.check_model(model, full_check=True)

@@ -37,15 +37,17 @@ def test_gives_the_numbers_of_predict(case, tiny_proto, tmp_path):
 
 
 @pytest.mark.parametrize("case", ["exits", "filler"])
-def test_a_view_is_exported_at_its_depth(case, tiny_proto, tmp_path):
+def test_another_depth_is_exported(case, tiny_proto, tmp_path):
     exits = ("Classifier", {"num_classes": 3, "exits": True}, ["logits"], (3, 9), {})
     name, arguments, (output,), shape, extra = (CASES | {"exits": exits})[case]
     task = make_task(name, tiny_proto, **arguments)
     inputs = random_ids(task, shape, extra)
     predicted = [task.predict(inputs, num_layers=n, verbose=0) for n in (1, 2)]
     assert np.abs(predicted[1] - predicted[0]).max() > 5e-2
+    task.save_to_preset(tmp_path / "preset")
     for num_layers, expected in enumerate(predicted, 1):
-        session = export(task.with_num_layers(num_layers), tmp_path)
+        loaded = type(task).from_preset(tmp_path / "preset", num_layers=num_layers)
+        session = export(loaded, tmp_path)
         assert_as_predicted(run(session, inputs)[output], expected)
 
 

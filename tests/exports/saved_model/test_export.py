@@ -121,7 +121,7 @@ def test_a_regression_of_shorter_rows(regression, ask):
     np.testing.assert_allclose(found["score"], scores, atol=1e-5)
     # Some texts are longer than the `max_length` of the export.
     assert np.abs(whole - scores).max() > 0.01
-    documents = regression.predict_documents(TEXTS)[:, 0]
+    documents = regression.predict(TEXTS, truncate=False, verbose=0)[:, 0]
     found = ask("regression", "serve_document", TEXTS)["score"]
     np.testing.assert_allclose(found, documents, atol=1e-5)
     assert np.abs(documents - scores).max() > 0.01

@@ -6,10 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keras_albert import AlbertTokenizer
-from keras_albert.preprocessors.masked_lm import tokenize_masks
-from keras_albert.preprocessors.token_classification import split_words
-from keras_albert.text.packing import OverlappingWindows
-from keras_albert.text.tag_schemes import SCHEMES, Span, spans_to_tags
+from keras_albert.text.masking import tokenize_masks
+from keras_albert.text.tags import SCHEMES, Span, spans_to_tags, split_words
+from keras_albert.text.windows import OverlappingWindows
 
 tf = pytest.importorskip("tensorflow")
 tf_text = pytest.importorskip("tensorflow_text")
@@ -74,7 +73,7 @@ def test_windows(documents, data):
     tokens = tf.range(int(lengths.sum()) + 1)
     assert windows.take(tokens).to_list() == expected.tokens.to_lists()
     np.testing.assert_array_equal(windows.documents, expected.documents)
-    places, is_owned = windows.places(tf.ones_like(windows.begins), 14)
+    places, is_owned = windows.places(tf.ones_like(windows.starts), 14)
     owned = expected.tokens.values[expected.owned]
     np.testing.assert_array_equal(places[is_owned], owned)
 
@@ -113,7 +112,7 @@ def test_masks(texts, tokenizers):
 
     texts = ["".join(parts) for parts in texts]
     found = tokenize_masks_in_graph(*tokenizers, tf.constant(texts, tf.string))
-    assert found.to_list() == tokenize_masks(tokenizers[1], texts).to_lists()
+    assert found.to_list() == tokenize_masks(tokenizers[1].vocabulary, texts).to_lists()
 
 
 @pytest.mark.parametrize("scheme", [s for s in SCHEMES if s != "IO"])

@@ -2,7 +2,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_albert.preprocessors.question_answering import ContextTokens
+from keras_albert.text.spans import ContextTokens
 from tests.tasks.question_answering.small_reader import (
     CONTEXT,
     small_reader,

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from keras_albert.preprocessors.token_classification import split_words
 from keras_albert.text.masking import WordStarts
+from keras_albert.text.tags import split_words
 from keras_albert.text.tokenizer.text_rules import BLANKS, UNSPACED
 
 SCRIPTS = {
@@ -46,18 +46,15 @@ def test_table_contains_all_letters_of_its_scripts():
             assert script in MORE, name
 
 
-class OneTokenACharacter:
-    special_token_ids = [0]  # noqa: RUF012
-
-    def __init__(self, text):
-        texts = ["[CLS]", *text]
-        self.vocabulary = SimpleNamespace(
-            texts=texts, begins_word=np.zeros(len(texts), bool), marks_words=False
-        )
-
-
 @pytest.mark.parametrize("text", TEXTS)
 def test_masking_and_tagging_find_the_same_words(text):
     ids = np.arange(1, len(text) + 1)[None]
-    starts = np.flatnonzero(WordStarts(OneTokenACharacter(text))(ids)[0])
+    # A vocabulary with one piece for each character.
+    one_each = SimpleNamespace(
+        texts=["[CLS]", *text],
+        starts_word=np.zeros(1 + len(text), bool),
+        marks_words=False,
+        special_ids={"cls_token": 0},
+    )
+    starts = np.flatnonzero(WordStarts(one_each)(ids)[0])
     assert starts.tolist() == split_words(text).starts.tolist()

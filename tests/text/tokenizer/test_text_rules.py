@@ -137,7 +137,7 @@ def parse_spec(normalizer):
 def test_rules_are_added_only_once(plain):
     ruled = add_text_rules(plain, TextRules())
     assert add_text_rules(ruled, TextRules()) is ruled
-    with pytest.raises(ValueError, match=r"already carries.*original `spiece\.model`"):
+    with pytest.raises(ValueError, match=r"already has.*original `spiece\.model`"):
         add_text_rules(ruled, TextRules(quotes=True))
 
 

@@ -1,14 +1,11 @@
 """One batch: no data set, no retracing, several threads, the weights of the moment."""
 
-import threading
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from types import SimpleNamespace
 
 import keras
 import numpy as np
 import pytest
-from keras_albert.tasks.predict_function import OneTextPrograms
 
 from keras_albert import AlbertBackbone, AlbertClassifier, AlbertTextEmbedder
 from keras_albert.data.batches import preprocess_batch
@@ -22,7 +19,7 @@ pytestmark = on_one_backend_except(
     "test_outputs_are_those_of_keras[classifier]",
     "test_outputs_are_those_of_keras[pairs]",
     "test_outputs_are_those_of_keras[pretrainer]",
-    "test_only_the_first_text_waits_for_a_program",
+    "test_a_text_compiles_at_most_a_program_of_its_length",
     "test_eight_threads",
     "test_predictions_follow_the_weights",
     "test_callbacks[classifier]",
@@ -31,19 +28,6 @@ pytestmark = on_one_backend_except(
 BACKEND = keras.config.backend()
 # Of one to ten words, which fall into all buckets.
 TEXTS = [" ".join(["rain"] * count) for count in range(1, 11)]
-
-
-def count_steps(task):
-    """Return the threads that call `predict_step`: traces on TensorFlow and JAX."""
-    calls = []
-    step = task.predict_step
-
-    def counted(*arguments):
-        calls.append(threading.current_thread())
-        return step(*arguments)
-
-    task.predict_step = counted
-    return calls
 
 
 @pytest.mark.parametrize("name", CLASSES)
@@ -103,54 +87,28 @@ def test_a_backbone_of_a_users_own_class_is_called():
     np.testing.assert_allclose(outputs[1], 2 * outputs[0], atol=1e-6)
 
 
+def count_runs(task):
+    """Return the calls of the model's layers: traces on TensorFlow and JAX."""
+    calls, run = [], task._run_layers
+
+    def counted(*arguments, **kwargs):
+        calls.append(arguments)
+        return run(*arguments, **kwargs)
+
+    task._run_layers = counted
+    return calls
+
+
 @pytest.mark.skipif(BACKEND == "torch", reason="PyTorch traces nothing")
-def test_only_the_first_text_waits_for_a_program(make_classifier):
+def test_a_text_compiles_at_most_a_program_of_its_length(make_classifier):
     classifier = make_classifier()
-    calls = count_steps(classifier)
-    found = []
-    for _ in range(3):
-        found.append([classifier.classify(text)["score"] for text in TEXTS])
-        for thread in set(calls) - {threading.current_thread()}:
-            thread.join()
-        # As if compiling took no time.
-        classifier.batch_outputs.current_function().programs.add_call(1, 0.0)
-    # JAX has two lengths, and compiles the shorter one in another thread.
-    assert len(calls) == (2 if BACKEND == "jax" else 1)
-    assert calls.count(threading.current_thread()) == 1
+    # It runs the layers instead of the functional model.
+    run = partial(classifier.predict, num_layers=1, verbose=0)
+    calls = count_runs(classifier)
+    found = [[run([text])[0] for text in TEXTS] for _ in range(3)]
+    lengths = {classifier.preprocessor.padded_length(3 + n) for n in range(10)}
+    assert len(calls) <= (len(lengths) if BACKEND == "jax" else 1)
     np.testing.assert_allclose(found, [found[0]] * 3, atol=1e-6)
-
-
-def test_a_short_text_runs_no_long_program(make_classifier):
-    preprocessor = make_classifier().preprocessor
-    preprocessor.max_sequence_length, preprocessor.length_buckets = 512, (16, 64, 128)
-    programs, compiled = OneTextPrograms((64,)), threading.Event()
-    examples = SimpleNamespace(pack=lambda rows, length: [compiled.set])
-    choose = partial(
-        *(programs.choose_length, lambda run: run(), examples, preprocessor)
-    )
-    assert list(map(choose, [500, 10, 20, 120, 60])) == [512, 64, 64, 128, 64]
-    # The first call compiles. A text of 16 tokens loses three quarters of the others.
-    for seconds in (1.0, 0.4, 0.5):
-        programs.add_call(64, seconds)
-    assert [choose(10) for _ in range(3)] == [64, 64, 64]
-    assert not compiled.is_set()
-    choose(10)
-    assert compiled.wait(10)
-
-
-def test_the_first_text_waits_for_a_longer_program_too(make_classifier):
-    preprocessor = make_classifier().preprocessor
-    preprocessor.max_sequence_length, preprocessor.length_buckets = 512, (64, 96, 128)
-    programs = OneTextPrograms((64, 128))
-    examples = SimpleNamespace(pack=lambda rows, length: [length])
-    choose = partial(
-        *(programs.choose_length, lambda length: programs.add_call(length, 1.0)),
-        *(examples, preprocessor),
-    )
-    assert choose(10) == 64
-    programs.add_call(64, 1.0)
-    # Otherwise this text would wait for a program of its own length, 96.
-    assert choose(70) == 128
 
 
 def test_eight_threads(make_classifier, toy):
@@ -206,33 +164,6 @@ def test_predictions_follow_weights_in_other_memory(make_classifier):
         np.testing.assert_allclose(found, expected, atol=1e-5)
     classifier.set_weights([weight / 2 for weight in classifier.get_weights()])
     np.testing.assert_allclose(classifier.predict(TEXTS, verbose=0), before, atol=1e-5)
-
-
-class Scaled(AlbertClassifier):
-    scale = 1.0
-
-    def predict_step(self, data):
-        return super().predict_step(data) * self.scale
-
-
-@pytest.mark.skipif(BACKEND != "torch", reason="Keras traces once on the others")
-@pytest.mark.parametrize("rule", [{}, {"num_layers": 1}, {"threshold": 0.999}])
-def test_predictions_follow_attributes(rule, make_classifier):
-    made = make_classifier()
-    exits = "threshold" in rule
-    classifier = Scaled(made.backbone, 2, made.preprocessor, exits=exits, dropout=0.0)
-
-    def outputs():
-        return classifier.predict(TEXTS, verbose=0, **rule)
-
-    before, scale = outputs(), 1
-    if not exits:
-        # Of the instance for the first time, then again.
-        for scale in (3.0, 5.0):
-            classifier.scale = scale
-            np.testing.assert_allclose(outputs(), scale * before, atol=1e-5)
-    classifier.output_dense.activation = keras.activations.exponential
-    np.testing.assert_allclose(outputs(), scale * np.exp(before), rtol=1e-4)
 
 
 @pytest.mark.parametrize("name", ["classifier", "token_classifier"])

@@ -6,9 +6,13 @@ import keras
 import keras_hub
 from keras import ops
 
-from keras_albert.layers.attention import PackedRows
-from keras_albert.layers.base_layer import AlbertLayer, albert_initializer, derive_seeds
-from keras_albert.layers.run_layers import call_layer, run_layer
+from keras_albert.layers.base_layer import (
+    AlbertLayer,
+    PackedRows,
+    albert_initializer,
+    derive_seeds,
+)
+from keras_albert.layers.run_layers import run_layer
 from keras_albert.types import DType, Tensor
 from keras_albert.utils.arguments import check_rates
 
@@ -155,26 +159,27 @@ class FactorizedEmbedding(AlbertLayer):
             >>> tuple(embedding(np.array([[2, 30, 3]])).shape)
             (1, 3, 16)
         """
-        self._check_length(inputs.shape[1])
+        self.check_length(inputs.shape[1])
         if segment_ids is None or self.num_segments == 1:
             segment_ids = ops.zeros_like(inputs)
         if rows is not None:
             inputs, segment_ids = rows.join(inputs), rows.join(segment_ids)
         # A quantized embedding has the dtype of its scales.
-        x = ops.cast(call_layer(self.token_embedding, inputs), self.compute_dtype)
+        x = ops.cast(run_layer(self.token_embedding, inputs), self.compute_dtype)
         if rows is None:
-            positions = call_layer(self.position_embedding, x)
+            positions = run_layer(self.position_embedding, x)
         else:
             table = ops.convert_to_tensor(self.position_embedding.position_embeddings)
             positions = ops.take(table, rows.positions(), axis=0)
-        segments = call_layer(self.segment_embedding, segment_ids)
+        segments = run_layer(self.segment_embedding, segment_ids)
         segments = ops.cast(segments, self.compute_dtype)
         x = x + positions + segments
-        x = call_layer(self.layer_norm, x)
-        x = call_layer(self.dropout_layer, x, training=training)
+        x = run_layer(self.layer_norm, x)
+        x = run_layer(self.dropout_layer, x, training=training)
         return x if self.projection is None else run_layer(self.projection, x)
 
-    def _check_length(self, length: int | None) -> None:
+    def check_length(self, length: int | None) -> None:
+        """Raise if a row is longer than there are positions."""
         if length is not None and length > self.max_sequence_length:
             raise ValueError(
                 f"The input has {length} tokens per row, but there are only "
@@ -191,6 +196,6 @@ class FactorizedEmbedding(AlbertLayer):
         rows: PackedRows | None = None,
     ) -> Any:
         """Return the spec of the output."""
-        self._check_length(inputs.shape[1])
+        self.check_length(inputs.shape[1])
         shape = (*inputs.shape, self.hidden_dim)
         return keras.KerasTensor(shape, dtype=self.compute_dtype)

@@ -1,11 +1,9 @@
-"""What all exports share: checks, tables, metadata and weights of tasks, and errors."""
+"""Parts of all exports: checks, tables, metadata and weights of tasks."""
 
 import re
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from functools import cache
-from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any
 
@@ -15,11 +13,10 @@ import numpy.typing as npt
 
 from keras_albert import tasks
 from keras_albert.layers.base_layer import get_activation
-from keras_albert.preprocessors.token_classification import pattern_of_words
 from keras_albert.tasks.classification.early_exit import with_last_head
 from keras_albert.tasks.table import TASKS, TaskRow
 from keras_albert.tasks.task import AlbertTask
-from keras_albert.text.tag_schemes import tags_to_spans
+from keras_albert.text.tags import pattern_of_words, tags_to_spans
 from keras_albert.text.tokenizer.text_rules import character_class
 from keras_albert.types import FloatArray
 from keras_albert.utils.environment import versions
@@ -56,13 +53,13 @@ def check_activations(task: AlbertTask) -> None:
             )
 
 
-def check_tokenizer(task: AlbertTask, without: str) -> None:
-    """Raise if there is no vocabulary, or if the tokenizer truncates.
-
-    `without` is the message for a task without a preprocessor.
-    """
+def check_tokenizer(task: AlbertTask, name: str) -> None:
+    """Check that an export, by its name, can contain the vocabulary of a task."""
     if task.preprocessor is None:
-        raise ValueError(without)
+        raise ValueError(
+            f"{name} tokenizes texts, but this task has no preprocessor. Build it with "
+            "one."
+        )
     task.preprocessor.tokenizer.vocabulary_size()  # Raises without a vocabulary.
     length = task.preprocessor.tokenizer.sequence_length
     if length is not None:
@@ -93,21 +90,6 @@ def describe_model(task: AlbertTask, inputs: str) -> dict[str, Any]:
     }
     labels = list(getattr(task, "class_names", None) or ())
     return described | ({"labels": labels} if labels else {})
-
-
-@contextmanager
-def explained_errors(target: Path) -> Iterator[None]:
-    """Re-raise an `OSError` with the export that failed and how to fix it."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno is None:
-            raise
-        msg = (
-            f"{error.strerror}: nothing was written to {target}. Name a place that you "
-            "may write to, with room for the model twice"
-        )
-        raise OSError(error.errno, msg, error.filename) from error
 
 
 # The default of `fill_mask`.

@@ -7,18 +7,19 @@ import keras
 from keras import ops
 
 from keras_albert.layers import run_layers
-from keras_albert.layers.attention import PackedRows, added_mask, merge_masks
+from keras_albert.layers.adapters import LayerAdapters
 from keras_albert.layers.base_layer import (
     AlbertLayer,
+    PackedRows,
     StepSeed,
     derive_seeds,
     serialize_activation,
 )
-from keras_albert.layers.layer_adapters import LayerAdapters
-from keras_albert.layers.transformer_block import (
-    TransformerBlock,
-    bare_weights,
-    run_bare,
+from keras_albert.layers.block import TransformerBlock, merge_masks
+from keras_albert.layers.torch_inference import (
+    encoder_layers,
+    torch_step,
+    use_torch_inference,
 )
 from keras_albert.types import Activation, DType, FloatArray, Tensor
 from keras_albert.utils.arguments import (
@@ -31,9 +32,6 @@ from keras_albert.utils.arguments import (
 
 # Arguments of `call` that add outputs.
 _ALSO_RETURNED = ("return_hidden_states", "return_attention_scores", "pool_each_layer")
-
-# Packed kernels take as much memory again: 50 MB for ALBERT large.
-_LARGEST_PACKED = 2**24
 
 
 @keras.saving.register_keras_serializable(package="keras_albert")
@@ -68,7 +66,7 @@ class SharedTransformerEncoder(AlbertLayer):
         adapter_rank: int or `None`. What a virtual layer adds to the weights that it
             shares: to each matrix one of this rank (LoRA by depth,
             [Bae et al., 2025](https://arxiv.org/abs/2410.20672)), and to each vector
-            one of its own. Defaults to `None`, which shares all weights.
+            a vector. Defaults to `None`, which shares all weights.
         **kwargs: `name` and `trainable`, as on any Keras layer.
 
     Raises:
@@ -213,8 +211,6 @@ class SharedTransformerEncoder(AlbertLayer):
         """Create the weights for inputs `(batch, length, width)`."""
         for block in self.blocks:
             block.build(input_shape)
-        count = sum(block.count_params() for block in self.blocks)
-        self._may_pack = count <= _LARGEST_PACKED
         width = input_shape[-1]
         # Blocks refuse an unknown width.
         if self.adapter_rank is not None and width is not None:
@@ -346,12 +342,12 @@ class SharedTransformerEncoder(AlbertLayer):
         # Weights are read and cast once, here, so that a loop carries one copy instead
         # of keeping one per iteration. Attention scores are added to `scores`, if a
         # list.
+        if scores is None and use_torch_inference(
+            layers=encoder_layers(self), training=training
+        ):
+            return torch_step(self, mask, num_layers or self.num_layers)
         blocks, adapters = self.group_blocks(group), self.adapters
         own = [] if adapters is None else [v.value for v in adapters.variables]
-        if not training and scores is None:
-            bare = [bare_weights(block, self._may_pack) for block in blocks]
-            if all(weights is not None for weights in bare):
-                return self._bare_step(group, mask, num_layers, bare, own)
         variables = [v for block in blocks for v in block.variables]
 
         def step(
@@ -387,37 +383,6 @@ class SharedTransformerEncoder(AlbertLayer):
             step = keras.remat(step)
         values = [v.value for v in variables]
         return lambda layer, x: step(values, own, x, layer)
-
-    def _bare_step(
-        self,
-        group: int,
-        mask: Any,
-        num_layers: int | None,
-        bare: list[Any],
-        own: list[Tensor],
-    ) -> Any:
-        """Return a virtual layer of PyTorch's functions; see `run_bare`."""
-        # Those of all runs, at once.
-        factors: dict[str, Any] = {}
-        vectors: dict[Any, Any] = {}
-        if self.adapters is not None:
-            factors, vectors = self.adapters.of_run(own, slice(None))
-        added = [
-            {key: (shared[key] + vector).unbind() for key, vector in vectors.items()}
-            for shared in bare
-        ]
-
-        def step(layer: Any, x: Tensor) -> Tensor:
-            for inner, block in enumerate(self.group_blocks(group)):
-                run = self.run_number(layer, inner, group, num_layers)
-                weights = bare[inner] | {key: v[run] for key, v in added[inner].items()}
-                matrices = {key: (a[run], b[run]) for key, (a, b) in factors.items()}
-                x = run_bare(block, x, weights, mask, matrices)
-            return x
-
-        if mask is not None:
-            mask = added_mask(mask, bare[0]["query", "bias"].dtype)
-        return step
 
     def _run_with_intermediates(
         self,

@@ -8,8 +8,8 @@ from keras import ops
 from keras_albert import AlbertBackbone
 from keras_albert.layers import SharedTransformerEncoder
 from keras_albert.layers.base_layer import StepSeed
+from keras_albert.layers.block import TransformerBlock
 from keras_albert.layers.run_layers import scan_layers
-from keras_albert.layers.transformer_block import TransformerBlock
 from tests.compiled import gradients, program_size, to_numpy
 from tests.layers.layer_checks import check_layer, check_saving, check_training
 from tests.random_weights import add_noise

@@ -6,11 +6,8 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_albert.layers.base_layer import albert_initializer, derive_seeds
+from keras_albert.layers.base_layer import NORM_LAYERS, albert_initializer, derive_seeds
 from keras_albert.types import DType, FloatArray, Tensor
-
-# The vectors of a block's layers; the others are dense layers, and have a kernel.
-_NORMS = ("attention_layer_norm", "feedforward_layer_norm")
 
 
 class LayerAdapters(keras.layers.Layer):
@@ -41,7 +38,7 @@ class LayerAdapters(keras.layers.Layer):
                 shape=(num_runs, *shape),
                 initializer=initializer,
                 # LayerNorms compute in float32 under mixed precision.
-                autocast=not name.startswith(_NORMS),
+                autocast=not name.startswith(NORM_LAYERS),
                 name=name,
             )
 
@@ -55,7 +52,7 @@ class LayerAdapters(keras.layers.Layer):
             add(f"{name}_a", rows, rank, initializer=initializer)
             add(f"{name}_b", rank, columns)
             add(f"{name}_bias", columns)
-        for name in _NORMS:
+        for name in NORM_LAYERS:
             add(f"{name}_gamma", width)
             add(f"{name}_beta", width)
         self.built = True

@@ -1,14 +1,16 @@
-"""Tokenizers of TensorFlow graphs, with Python's ids."""
+"""The text programs as TensorFlow graphs, with the same ids as in Python."""
 
 import functools
 import re
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import numpy as np
 import tensorflow as tf
 import tensorflow_text as tf_text
 
-from keras_albert.text.reading import check_graph_text
+from keras_albert.text.packing import SpecialIds
+from keras_albert.text.reading import COLUMN_NAMES
 from keras_albert.text.tokenizer import word_piece
 from keras_albert.text.tokenizer.sentencepiece_file import (
     SPECIAL_TOKENS,
@@ -17,9 +19,15 @@ from keras_albert.text.tokenizer.sentencepiece_file import (
 )
 from keras_albert.text.tokenizer.text_rules import BLANKS
 from keras_albert.text.tokenizer.vocabularies import (
+    Vocabulary,
     WordPieceVocabulary,
     open_vocabulary,
 )
+from keras_albert.types import Tensor, Truncation
+
+# All code points but surrogates, as in Python. RE2 is lenient if the range includes
+# surrogates.
+_UTF8 = r"[\x{0}-\x{D7FF}\x{E000}-\x{10FFFF}]*"
 
 _UNKNOWN = SPECIAL_TOKENS.index("<unk>")
 
@@ -40,7 +48,7 @@ class GraphTokenizer(tf_text.SentencepieceTokenizer):
         return self._merge(ids)[0] if self._merges and ids.shape.rank == 2 else ids
 
     def tokenize_with_offsets(self, texts: Any) -> tuple[Any, Any, Any]:
-        """Split texts into ids, and return where each begins and ends, in bytes."""
+        """Split texts into ids, and return where each starts and ends, in bytes."""
         ids, starts, ends = super().tokenize_with_offsets(texts)
         if not self._merges or ids.shape.rank != 2:
             return ids, starts, ends
@@ -64,6 +72,7 @@ class GraphTokenizer(tf_text.SentencepieceTokenizer):
 # In place of a word that is too long; it is in no vocabulary.
 _TOO_LONG = "\0"
 
+
 _MAX_WORD_BYTES = 4 * word_piece.MAX_WORD_LENGTH
 
 
@@ -86,7 +95,7 @@ class GraphWordPiece(tf.Module):
         return self.tokenize_with_offsets(texts)[0]
 
     def tokenize_with_offsets(self, texts: Any) -> tuple[Any, Any, Any]:
-        """Split texts into ids, and return where each begins and ends, in bytes."""
+        """Split texts into ids, and return where each starts and ends, in bytes."""
         if isinstance(texts, tf.RaggedTensor):
             found = self.tokenize_with_offsets(texts.flat_values)
             return tuple(texts.with_flat_values(part) for part in found)
@@ -96,7 +105,7 @@ class GraphWordPiece(tf.Module):
             return tuple(part.values for part in found)
         find = self._around_tokens if self._never_split else self._pieces
         ids, starts, ends, rows = find(texts)
-        # Of several pieces of one character, the last has its text.
+        # The last of several pieces of one character has its text.
         following = tf.where(rows[1:] == rows[:-1], starts[1:], ends[:-1])
         ends = tf.concat([tf.minimum(ends[:-1], following), ends[-1:]], axis=0)
         if self._out_type == tf.string:
@@ -123,7 +132,7 @@ class GraphWordPiece(tf.Module):
         pattern = "|".join(map(re.escape, self._never_split))
         # The operation ends at a NUL. All control characters are dropped later.
         texts = tf.strings.regex_replace(texts, r"\x00", "\x01")
-        parts, begins, _ = tf_text.regex_split_with_offsets(texts, pattern, pattern)
+        parts, firsts, _ = tf_text.regex_split_with_offsets(texts, pattern, pattern)
         tokens = tf.constant(self._never_split)
         is_token = parts.values[:, None] == tokens
         known = tf.constant([self._vocabulary.ids[t] for t in self._never_split])
@@ -137,7 +146,7 @@ class GraphWordPiece(tf.Module):
         ids = tf.where(is_own, tf.gather(own, part), ids)
         lengths = tf.cast(tf.strings.length(parts.values), tf.int64)
         ends = tf.where(is_own, tf.gather(lengths, part), ends)
-        shift = tf.gather(begins.values, part)
+        shift = tf.gather(firsts.values, part)
         return ids, starts + shift, ends + shift, tf.gather(parts.value_rowids(), part)
 
     def _pieces(self, texts: Any) -> tuple[Any, Any, Any, Any]:
@@ -169,11 +178,11 @@ class GraphWordPiece(tf.Module):
 
         # From characters to those that replace them, with `source` back to these.
         length = tf.gather(tf.constant(table.lengths), entry)
-        begin = tf.gather(
+        start = tf.gather(
             tf.constant(np.cumsum(table.lengths) - table.lengths, tf.int32), entry
         )
         source = tf.repeat(tf.range(tf.size(entry)), length)
-        place = tf.ragged.range(begin, begin + length).values
+        place = tf.ragged.range(start, start + length).values
         new = tf.gather(tf.constant(table.outputs), place)
         new = tf.where(new == 0, tf.gather(code, source), new)
         words = tf.RaggedTensor.from_value_rowids(
@@ -191,19 +200,19 @@ class GraphWordPiece(tf.Module):
         ids, starts, ends = ids.values, starts.values, ends.values
 
         # From bytes in words to the new characters, and to bytes in texts.
-        byte_begins = tf.cumsum(_byte_lengths(new), exclusive=True)
-        word_begins = words.row_starts()
-        base = tf.gather(tf.concat([byte_begins, [0]], axis=0), word_begins)
+        byte_starts = tf.cumsum(_byte_lengths(new), exclusive=True)
+        word_starts = words.row_starts()
+        base = tf.gather(tf.concat([byte_starts, [0]], axis=0), word_starts)
         base = tf.gather(base, owner)
         is_whole = ids == self._vocabulary.unknown_id
         start, end = (
             tf.searchsorted(
-                byte_begins, base + tf.cast(each, tf.int64), out_type=tf.int64
+                byte_starts, base + tf.cast(each, tf.int64), out_type=tf.int64
             )
             for each in (starts, ends)
         )
-        start = tf.where(is_whole, tf.gather(word_begins, owner), start)
-        end = tf.where(is_whole, tf.gather(word_begins + sizes, owner), end)
+        start = tf.where(is_whole, tf.gather(word_starts, owner), start)
+        end = tf.where(is_whole, tf.gather(word_starts + sizes, owner), end)
         first = tf.gather(first, tf.gather(source, start))
         last = tf.gather(last, tf.gather(source, end - 1))
         return ids, first, last, tf.gather(row_of_word, owner)
@@ -225,6 +234,33 @@ def _model(proto: bytes) -> bytes:
     return bytes(tf_text.build_fast_wordpiece_model(list(vocabulary.pieces), *how))
 
 
+def graph_tokenizer(
+    vocabulary: Vocabulary, out_type: Any = "int32"
+) -> GraphTokenizer | GraphWordPiece:
+    """Create the tokenizer of a TensorFlow graph."""
+    is_word_piece = isinstance(vocabulary, WordPieceVocabulary)
+    kind = GraphWordPiece if is_word_piece else GraphTokenizer
+    return kind(vocabulary.proto, out_type)
+
+
+def check_utf8(texts: Any, name: str = "texts") -> Any:
+    """Return texts after a check in the graph that they are UTF-8."""
+    texts = tf.convert_to_tensor(texts, tf.string)
+    is_text = tf.strings.regex_full_match(texts, _UTF8)
+    # One more, since `argmin` refuses an empty batch.
+    flat = tf.reshape(tf.cast(is_text, tf.int32), [-1])
+    row = tf.argmin(tf.concat([flat, [1]], axis=0))
+    remedy = (
+        f" of {name} is not UTF-8. Decode it with the encoding it was written in, "
+        'as in `tf.strings.unicode_transcode(texts, "LATIN1", "UTF-8")`.'
+    )
+    message = tf.strings.join(["row ", tf.strings.as_string(row), remedy])
+    check = tf.debugging.Assert(tf.reduce_all(is_text), [message])
+    # Makes later operations wait for the check.
+    with tf.control_dependencies([check]):
+        return tf.identity(texts)
+
+
 def tokenize_in_graph(
     sentence_piece: Any, texts: Any, length: int | None, padding: int
 ) -> Any:
@@ -232,7 +268,7 @@ def tokenize_in_graph(
     with tf.device("cpu"):  # string tensors are on the CPU only
         texts = tf.convert_to_tensor(texts, tf.string)
         is_one = texts.shape.rank == 0
-        rows = check_graph_text(tf.expand_dims(texts, 0) if is_one else texts)
+        rows = check_utf8(tf.expand_dims(texts, 0) if is_one else texts)
         ids = sentence_piece.tokenize(rows)
         if length is not None:
             ids = ids.to_tensor(padding, shape=(None, length))
@@ -290,3 +326,57 @@ def _graph_character_offsets(texts: Any, starts: Any, ends: Any) -> tuple[Any, A
         starts.with_values(tf.cast(position - row_characters, "int32"))
         for position in (start, end)
     )
+
+
+def pack_texts(
+    tokenize: Callable[[Tensor], Tensor], columns: tuple[Tensor, ...], *how: Any
+) -> dict[str, Tensor]:
+    """Tokenize and pack string tensors of rank 0 or 1; see `pack_in_graph`."""
+    is_one = columns[0].shape.rank == 0
+    if is_one:
+        columns = tuple(tf.expand_dims(column, 0) for column in columns)
+    checked = map(check_utf8, columns, COLUMN_NAMES[len(columns)])
+    packed = pack_in_graph(tuple(map(tokenize, checked)), *how)
+    return {name: rows[0] for name, rows in packed.items()} if is_one else packed
+
+
+def pack_in_graph(
+    segments: tuple[Tensor, ...],
+    special: SpecialIds,
+    max_length: int,
+    truncate: Truncation,
+    pad_to: int | Sequence[int] | None = None,
+) -> dict[str, Tensor]:
+    """Truncate and pack texts like `EncodedTexts`, with TensorFlow operations."""
+    # `pad_to` is a length, rising lengths to choose from, or `None`, the longest row.
+    is_fair = truncate == "round_robin"
+    kind = tf_text.RoundRobinTrimmer if is_fair else tf_text.WaterfallTrimmer
+    trimmed = kind(max_length - len(segments) - 1).trim(list(segments))
+    return join_in_graph(tuple(trimmed), special, pad_to)
+
+
+def join_in_graph(
+    segments: tuple[Tensor, ...],
+    special: SpecialIds,
+    pad_to: int | Sequence[int] | None = None,
+) -> dict[str, Tensor]:
+    """Join segments of any length to rows; see `pack_in_graph`."""
+    token_ids, segment_ids = tf_text.combine_segments(
+        list(segments), start_of_sequence_id=special.cls, end_of_segment_id=special.sep
+    )
+    longest = tf.cast(token_ids.bounding_shape(axis=1), tf.int32)
+    if isinstance(pad_to, int):
+        shape: Any = [None, pad_to]
+    elif pad_to is None:
+        # An empty batch has no longest row, but a model needs at least one token.
+        shape = tf.stack([-1, tf.maximum(longest, 1)])
+    else:
+        buckets = tf.constant(list(pad_to), tf.int32)
+        place = tf.searchsorted(buckets, longest[None])[0]
+        shape = tf.stack([-1, buckets[place]])
+    padding_mask = tf.ones_like(token_ids, dtype=tf.int32)
+    return {
+        "token_ids": token_ids.to_tensor(special.pad, shape=shape),
+        "segment_ids": segment_ids.to_tensor(0, shape=shape),
+        "padding_mask": padding_mask.to_tensor(0, shape=shape),
+    }
