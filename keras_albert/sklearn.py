@@ -108,18 +108,16 @@ class AlbertClassifierEstimator(ClassifierMixin, BaseEstimator):
         """
         for row, each in enumerate(y):
             if not isinstance(each, str) and str(each) in _MISSING:
-                msg = f"Row {row} has the label {each!r}. Drop the row or correct it."
+                msg = f"Row {row}: the label is {each}. Drop the row or label it."
                 raise ValueError(msg)
         if (kind := type_of_target(y)) not in ("binary", "multiclass"):
             raise ValueError(
-                f"`y` must be one class for each text. Received: {kind} targets. For "
-                "scores, or several labels of a text, use `AlbertClassifier`."
+                f"`y` must be one class for each text, not {kind} targets. For scores, "
+                "or several labels of a text, use `AlbertClassifier`."
             )
         classes, numbers = np.unique(column_or_1d(y, warn=True), return_inverse=True)
         if len(classes) < 2:
-            (name,) = classes.tolist()
-            msg = f"There is only 1 class, {name!r}: there is nothing to learn."
-            raise ValueError(msg)
+            raise ValueError(f"`y` has only 1 class, {classes.tolist()}.")
         if self.random_state is not None:
             keras.utils.set_random_seed(self.random_state)
         names = [str(each) for each in classes]

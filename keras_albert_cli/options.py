@@ -161,8 +161,7 @@ output (path): a new directory
 --hours (positive): how long to train
 --steps (count): or how many steps; by default three epochs of --train
 --learning-rate (positive = 0.0004): peak rate
---batch-tokens (count = 4096): tokens of --texts in a batch
---batch-size (batch_size = 32): examples of --train in a batch
+--batch-size (batch_size = 32): examples in a batch, or passages of --max-length
 --max-length (tokens = 128): tokens of the longest passage of --texts
 --workers N (count = 1): processes that prepare --texts; four to six keep a GPU busy
 {_PRECISION}

@@ -9,8 +9,9 @@ import pytest
 
 from tests.warm_python.start import warm_python
 
-if os.environ.get("KERAS_BACKEND") != "torch":
-    # XLA compiles for longer than tests compute. Read when its first program is made.
+if os.environ.get("KERAS_BACKEND") == "jax":
+    # XLA compiles for longer than tests compute: with all optimizations, tests of tasks
+    # take 75 s instead of 46. Read when its first program is made.
     os.environ.setdefault(
         "XLA_FLAGS",
         "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true",
@@ -19,17 +20,16 @@ if os.environ.get("KERAS_BACKEND") != "torch":
 _ROOT = pathlib.Path(__file__).resolve().parents[1]
 
 
-# Of the longest files, which are distributed first: a process that received one of them
+# The longest files, which are distributed first: a process that received one of them
 # last would work alone.
 _LONGEST = (
-    "tests/devices/test_shared_out.py",
+    "tests/devices",
     "tests/pretraining/test_devices.py",
     "tests/exports/test_every_task.py",
     "tests/tasks/test_every_task.py",
     "tests/tasks/test_quantized.py",
-    "tests/docs/test_tutorials.py",
     "tests/exports/test_verification.py",
-    "tests/pretraining/test_stages.py",
+    "tests/examples",
 )
 
 
@@ -69,58 +69,31 @@ def _what_other_files_left_is_not_looked_at() -> None:
     gc.freeze()
 
 
-def _folder_of_all_workers(tmp_path_factory):
-    folder = tmp_path_factory.getbasetemp()
-    return folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _jax_compiles_once(tmp_path_factory) -> None:
-    """Let JAX, where each test makes its own model, reuse a program of any test."""
-    if os.environ.get("KERAS_BACKEND") != "jax":
-        return
-    import jax
-
-    folder = _folder_of_all_workers(tmp_path_factory)
-    for name, value in (
-        ("jax_compilation_cache_dir", str(folder / "jax_programs")),
-        ("jax_persistent_cache_min_compile_time_secs", 0),
-        ("jax_persistent_cache_min_entry_size_bytes", 0),
-    ):
-        jax.config.update(name, value)
-        # Of the programs that tests start, too.
-        os.environ[name.upper()] = str(value)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _tensorflow_optimizes_little(request):
-    """To optimize a graph takes longer than a test runs it; one file does both."""
-    if "tensorflow" not in sys.modules:
-        return
-    from tests.several_processes import optimize_graphs
-
-    optimize_graphs(request.module.__name__.endswith("tasks.test_every_task"))
-
-
 # Where programs are started for what they do; elsewhere, for how they start.
 _STARTS_MANY = tuple(
     f"tests.{folder}."
     for folder in (
-        *("benchmarks", "commands", "conversion", "docs", "examples", "pretraining"),
-        *("serving", "tasks", "text.tokenizer.test_vocabulary_file"),
+        *("checkpoints", "commands", "devices", "docs", "examples", "exports"),
+        *("pretraining", "tasks"),
     )
 )
 
 
 @pytest.fixture(scope="session")
 def _quick_python(tmp_path_factory):
-    with warm_python(_folder_of_all_workers(tmp_path_factory) / "python") as python:
+    folder = tmp_path_factory.getbasetemp()
+    # All workers share one.
+    folder = folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder
+    with warm_python(folder / "python") as python:
         yield python
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _programs_start_quickly(request):
-    """To import the libraries takes longer than most programs run."""
+    """To import the libraries takes longer than most programs run.
+
+    The six programs of `tests/examples/test_tasks.py` take 24 s instead of 85.
+    """
     if not f"{request.module.__name__}.".startswith(_STARTS_MANY):
         yield
         return

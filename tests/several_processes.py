@@ -11,13 +11,6 @@ import keras
 BACKEND = keras.config.backend()
 
 
-def optimize_graphs(is_on):
-    """Choose if TensorFlow optimizes graphs, for longer than a test runs them."""
-    import tensorflow as tf
-
-    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": not is_on})
-
-
 def environments(processes):
     """The environment variables of each process, with free ports."""
     with socket.socket() as free, socket.socket() as other:

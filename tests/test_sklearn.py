@@ -93,10 +93,10 @@ def test_pairs_and_weights():
 @pytest.mark.parametrize(
     ("labels", "message"),
     [
-        (["good"] * 12, "only 1 class, 'good'"),
-        (["good", None] * 6, "Row 1 has the label None"),
-        (np.eye(2)[[0, 1] * 6], "one class for each text. Received: multilabel"),
-        (np.linspace(0.5, 1, 12), "Received: continuous"),
+        (["good"] * 12, r"only 1 class, \['good'\]"),
+        (["good", None] * 6, "Row 1: the label is None"),
+        (np.eye(2)[[0, 1] * 6], "not multilabel"),
+        (np.linspace(0.5, 1, 12), "one class for each text, not continuous"),
         (["good"] * 11, "12 examples, but 11 targets|only 1 class"),
     ],
 )

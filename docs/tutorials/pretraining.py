@@ -217,9 +217,8 @@ config = pretraining.PretrainingConfig(
 scores = pretraining.pretrain(config, verbose=2)
 
 """
-`report.json` and `curve.csv` have the figures of the run. The baselines are the
-accuracies without reading: always the most frequent token, and always the more
-frequent order. In the picture they are dotted. If the curves are worse for a while in
+`report.json` and `curve.csv` have the figures of the run. The baselines
+always predict the most frequent token, and the more frequent order. In the picture they are dotted. If the curves are worse for a while in
 the middle, this is the beginning of the second stage, whose rows have positions that
 are new to the model.
 """

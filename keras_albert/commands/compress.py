@@ -36,7 +36,7 @@ _SIZES = ("num_groups", "num_layers", "embedding_dim", "adapter_rank", "vocabula
 
 # Those of `distill`.
 _TRAINING = (
-    *("hours", "steps", "batch_tokens", "batch_size", "max_length", "learning_rate"),
+    *("hours", "steps", "batch_size", "max_length", "learning_rate"),
     *("seed", "workers"),
 )
 
@@ -229,7 +229,7 @@ def _card(
         model_card.usage(type(student).__name__, row.use),
         model_card.CardMetadata.of(settings),
         {
-            "How good it is": "\n\n".join(quality + pictures),
+            "Evaluation": "\n\n".join(quality + pictures),
             "How it was made": "By `keras-albert compress` with:\n\n"
             + "\n\n".join(map(model_card.list_of, (settings, versions()))),
         },

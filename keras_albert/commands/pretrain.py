@@ -145,7 +145,7 @@ def run_pretrain(arguments: argparse.Namespace) -> None:
     output = config.output.rstrip("/")
     path = f"{output}/report.json"
     baselines = read_json(fetch(path))["baselines"]
-    table = Table("metric", "held out", "without reading")
+    table = Table("metric", "held out", "baseline")
     for name, value in scores.items():
         baseline = f"{baselines[name]:.4f}" if name in baselines else ""
         table.add_row(name, f"{value:.4f}", baseline)

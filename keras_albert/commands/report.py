@@ -187,7 +187,7 @@ def model_card(
         usage(type(task).__name__, row.use),
         CardMetadata.of(settings),
         {
-            "How good it is": "\n\n".join(quality + pictures),
+            "Evaluation": "\n\n".join(quality + pictures),
             "How it was made": list_of(settings) + "\n\n" + list_of(versions()),
         },
         name=f"albert-{name}",

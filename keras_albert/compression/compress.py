@@ -1,4 +1,4 @@
-"""A smaller model that begins with the weights of a trained one."""
+"""A smaller model that starts with the weights of a trained one."""
 
 import os
 from pathlib import Path
@@ -31,7 +31,6 @@ def read_tokenizer(vocabulary: Any) -> AlbertTokenizer:
             "the path of a vocabulary or a preset. Received a vocabulary of type "
             f"{type(vocabulary).__name__}."
         )
-    tokenizer.vocabulary_size()  # which raises without a vocabulary
     return tokenizer
 
 
@@ -40,15 +39,14 @@ def own_vocabulary(model: Any) -> Vocabulary:
     tokenizer = getattr(getattr(model, "preprocessor", None), "tokenizer", None)
     if tokenizer is None:
         raise ValueError(
-            "To change the `vocabulary`, `compress` reads the model's own from its "
-            f"preprocessor. Received: an {type(model).__name__} without one. Pass a "
-            "task with its preprocessor, such as a masked language model."
+            "A new `vocabulary` needs the model's present one. Received: an "
+            f"{type(model).__name__} without one. Pass a task with its preprocessor."
         )
     return tokenizer.vocabulary
 
 
 class TokenMeans:
-    """Maps what a model holds for each token to the tokens of another vocabulary."""
+    """Maps what a model keeps for each token to the tokens of another vocabulary."""
 
     # A piece that both have keeps its values. Any other has the mean of the pieces that
     # the old vocabulary splits its text into; where it stands inside a word, the first
@@ -117,7 +115,7 @@ def factorize(
     count = _SAMPLES_PER_DIM * embedding_dim
     counts = None if token_counts is None else np.asarray(token_counts, float)
     shares = None if counts is None else counts / counts.sum()
-    # Each table is looked up at a row of its own.
+    # The row of each table that a sampled token looks up.
     rows = [
         generator.choice(len(tables[0]), count, p=shares),
         generator.integers(min(_POSITIONS, len(tables[1])), size=count),
@@ -146,7 +144,7 @@ def factorize(
     inputs = np.concatenate([inputs, np.ones((count, 1))], axis=1)
     fitted, *_ = np.linalg.lstsq(inputs, outputs, rcond=None)
     scale, offset = np.ones(embedding_dim), np.zeros(embedding_dim)
-    # In the order in which a `FactorizedEmbedding` holds them.
+    # In the order of the weights of a `FactorizedEmbedding`.
     return *narrow, scale, offset, fitted[:-1], fitted[-1]
 
 
@@ -196,8 +194,8 @@ def compress(
 
     Args:
         model: `AlbertBackbone` or a task: ALBERT, or BERT or ELECTRA in these classes.
-        num_groups: int. Groups of layers that share weights; must divide the number of
-            layers. Defaults to `None`, the groups of `model`.
+        num_groups: int. Groups of layers that share weights. Defaults to `None`, the
+            groups of `model`.
         embedding_dim: int. The width of the embeddings, not above the model's.
             Defaults to `None`, the model's.
         num_layers: int. How many of the model's layers to take, at equal distances, the
@@ -221,10 +219,9 @@ def compress(
 
     Raises:
         TypeError: If `model` is neither a backbone nor a task, or `vocabulary` is none.
-        ValueError: If a number is above the model's, or below 1; if `num_groups` does
-            not divide the layers; if `token_counts` does not fit the vocabulary; if
-            `vocabulary` is damaged, or `model` has none to start from; or if `model` is
-            quantized, or has LoRA weights.
+        ValueError: If a number is above the model's, or below 1; if `token_counts` does
+            not fit the vocabulary; if `vocabulary` is damaged, or `model` has none to
+            start from; or if `model` is quantized, or has LoRA weights.
 
     Example:
         >>> from keras_albert import AlbertBackbone, compress
@@ -239,17 +236,22 @@ def compress(
     if backbone.num_layers != backbone.encoder.num_layers:
         # That of a view runs a part of its encoder.
         backbone = cloning.at_depth(backbone, backbone.num_layers)
-    sizes = _check_sizes(backbone, num_groups, embedding_dim, num_layers)
-    rank = backbone.adapter_rank
+    reduced = {
+        "num_layers": num_layers,
+        "num_groups": num_groups,
+        "embedding_dim": embedding_dim,
+    }
+    sizes = _new_sizes(backbone, reduced)
+    sizes["adapter_rank"] = backbone.adapter_rank
     if adapter_rank is not None:
         check_at_least(0, adapter_rank=adapter_rank)
-        rank = adapter_rank or None
+        sizes["adapter_rank"] = adapter_rank or None
     tokenizer: Any = None
     map_tokens: TokenMeans | None = None
     if vocabulary is not None:
         own, tokenizer = own_vocabulary(model), read_tokenizer(vocabulary)
-        map_tokens = TokenMeans(tokenizer.vocabulary, own)
         sizes["vocabulary_size"] = tokenizer.vocabulary_size()
+        map_tokens = TokenMeans(tokenizer.vocabulary, own)
     counts = None
     if token_counts is not None:
         counts = np.asarray(token_counts, float)
@@ -259,55 +261,37 @@ def compress(
                 f"`token_counts` needs a number for each of the {size} tokens. "
                 f"Received an array of shape {counts.shape}."
             )
-        if not (np.isfinite(counts).all() and (counts >= 0).all() and counts.any()):
-            raise ValueError(
-                "`token_counts` must be finite, not negative, and not all 0."
-            )
     cloning.check_is_float(backbone)
-    config = backbone.get_config() | sizes | {"adapter_rank": rank}
-    small = AlbertBackbone.from_config(config)
+    small = AlbertBackbone.from_config(backbone.get_config() | sizes)
     _copy_embedding(backbone, small, counts, seed, map_tokens)
     _share_layers(backbone, small, seed)
     cloning.copy_weights(backbone.pooler, small.pooler)
     small.pretrained = backbone.pretrained
     student: Any = cloning.with_backbone(model, small, tokenizer, map_tokens)
-    if getattr(student, "set_threshold", None) is not None:
+    if hasattr(student, "set_threshold"):
         # It belongs to the probabilities of the model.
         student.set_threshold = None
     return cast("_Model", student)
 
 
-def _check_sizes(
-    backbone: AlbertBackbone,
-    num_groups: int | None,
-    embedding_dim: int | None,
-    num_layers: int | None,
-) -> dict[str, int]:
-    """Return the sizes of the new backbone, checked against the old one."""
-    names = ("num_layers", "num_groups", "embedding_dim")
-    sizes: dict[str, int] = {name: getattr(backbone, name) for name in names}
-    for name, number in zip(
-        names, (num_layers, num_groups, embedding_dim), strict=True
-    ):
-        if number is None:
-            continue
-        check_positive(**{name: number})
-        if number > sizes[name]:
+def _new_sizes(
+    backbone: AlbertBackbone, reduced: dict[str, int | None]
+) -> dict[str, Any]:
+    """Return the sizes of the new backbone."""
+    sizes: dict[str, Any] = {}
+    for name, number in reduced.items():
+        most = getattr(backbone, name)
+        sizes[name] = most if number is None else number
+        check_positive(**{name: sizes[name]})
+        if sizes[name] > most:
             raise ValueError(
-                f"`{name}` can only be reduced, and the model's is {sizes[name]}. "
-                f"Received: {name}={number}"
+                f"`{name}` can only be reduced, and the model's is {most}. Received: "
+                f"{name}={number}"
             )
-        sizes[name] = number
-    if num_groups is None and num_layers is not None:
+    if reduced["num_groups"] is None:
         # As many layers to a group as before.
-        sizes["num_groups"] = max(
-            1, backbone.num_groups * num_layers // backbone.num_layers
-        )
-    if sizes["num_layers"] % sizes["num_groups"]:
-        raise ValueError(
-            "`num_groups` must divide the number of layers. Received: num_groups="
-            f"{sizes['num_groups']}, and num_layers={sizes['num_layers']}"
-        )
+        groups = backbone.num_groups * sizes["num_layers"] // backbone.num_layers
+        sizes["num_groups"] = max(1, groups)
     return sizes
 
 

@@ -1,6 +1,5 @@
 """Training of a small model to do what a larger one does."""
 
-import math
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -34,11 +33,16 @@ from keras_albert.training.recorder import (
 )
 from keras_albert.training.run_folder import Row, RunFolder, config_without_name, digest
 from keras_albert.types import Batch
-from keras_albert.utils.arguments import check_at_least, check_positive
+from keras_albert.utils.arguments import (
+    check_at_least,
+    check_at_most,
+    check_finite_and_positive,
+    check_positive,
+)
 from keras_albert.utils.keras_internals import all_layers, outputs_of_layer
 
 # How much each error counts. Hidden states and vectors have errors between 0 and 1,
-# cosines far smaller ones, and a new masked LM head begins with 10.
+# cosines far smaller ones, and a new masked LM head starts with 10.
 LOSS_WEIGHTS = {
     "hidden": 1.0,
     "vector": 5.0,
@@ -47,9 +51,6 @@ LOSS_WEIGHTS = {
     "output": 1.0,
     "label": 0.5,
 }
-
-# Of the trials with all-MiniLM-L6-v2, whose width is 384.
-_LEARNING_RATE = 4e-4
 
 # Softens probabilities, so that the small ones count.
 # Source: [Hinton et al., 2015](https://arxiv.org/abs/1503.02531).
@@ -60,7 +61,6 @@ _CURVE_ROWS = 20
 _HELD_OUT_ROWS, _HELD_OUT_LENGTH = 256, 48
 
 _EPOCHS = 3
-_BATCH_SIZE = 32
 _TIMED_STEPS = 8
 _SECONDS_PER_CHECKPOINT = 300.0
 
@@ -75,10 +75,9 @@ def distill(
     hours: float | None = None,
     steps: int | None = None,
     output: str | Path | RunFolder | None = None,
-    batch_tokens: int = 4096,
-    batch_size: int = _BATCH_SIZE,
+    batch_size: int = 32,
     max_length: int = 128,
-    learning_rate: float = _LEARNING_RATE,
+    learning_rate: float = 4e-4,
     seed: int = 0,
     workers: int = 1,
     verbose: Any = "auto",
@@ -89,7 +88,7 @@ def distill(
     model learn from texts without labels: passages are drawn from them, and the
     student learns the teacher's hidden states, its vectors of the passages, the cosines
     between these and, with a masked LM head, masked tokens. Any other task learns the
-    teacher's outputs and hidden states for examples of its own, and their labels if
+    teacher's outputs and hidden states for its examples, and their labels if
     there are any. The training is Keras' `fit`; the outputs of the teacher are computed
     while the student trains.
 
@@ -110,11 +109,11 @@ def distill(
             `None`, for examples three epochs.
         output: string or path. A directory for checkpoints and the curve: the same call
             resumes an interrupted one, with the same result. Defaults to `None`, none.
-        batch_tokens: int. The tokens of a batch of passages. Defaults to `4096`.
-        batch_size: int. The number of examples in a batch. Defaults to `32`.
+        batch_size: int. The number of examples in a batch, or of passages of
+            `max_length` tokens; shorter passages are more. Defaults to `32`.
         max_length: int. The longest passage in tokens. Defaults to `128`.
         learning_rate: float. The peak; it rises for a tenth of the steps, and falls to
-            0. Defaults to `4e-4`.
+            0. Defaults to `4e-4`, the best for all-MiniLM-L6-v2, whose width is 384.
         seed: int. Seed of the passages, the masks and the order. Defaults to `0`.
         workers: int. Number of processes that draw and tokenize passages; with `1`,
             the current process does. Four to six keep a GPU busy. The result does not
@@ -136,22 +135,29 @@ def distill(
         >>> teacher = AlbertTextEmbedder.from_preset("albert_tiny_en_uncased")
         >>> student = compress(teacher, num_layers=2)
         >>> curve = distill(
-        ...     student, teacher, texts, steps=2, batch_tokens=256, max_length=16,
+        ...     student, teacher, texts, steps=2, batch_size=16, max_length=16,
         ...     verbose=0)
         >>> sorted(curve[-1])[:3]
         ['cosines_loss', 'epoch', 'hidden_loss']
     """
     refuse_processes("`distill`")
     check_models(student, teacher)
-    sizes = {"batch_tokens": batch_tokens, "batch_size": batch_size, "workers": workers}
-    _check_numbers(hours, steps, max_length, learning_rate, **sizes)
+    check_positive(batch_size=batch_size, steps=1 if steps is None else steps)
+    hours_or_one = 1 if hours is None else hours
+    check_finite_and_positive(learning_rate=learning_rate, hours=hours_or_one)
     reads_texts = isinstance(student, (tasks.AlbertTextEmbedder, tasks.AlbertMaskedLM))
-    if reads_texts and hours is None and steps is None:
-        raise ValueError("Pass `hours` or `steps`: passages are drawn without end.")
+    given = (hours is not None) + (steps is not None)
+    if given > 1 or (reads_texts and not given):
+        raise ValueError(
+            "Pass either `hours` or `steps`: passages are sampled indefinitely."
+        )
     if reads_texts:
+        if y is not None:
+            msg = "`y` is not used with texts. Train on it with `fit` afterwards."
+            raise ValueError(msg)
         data = _data_of_texts(
-            *(student, teacher, x, y, validation_data),
-            *(batch_tokens, max_length, seed, workers),
+            *(student, teacher, x, validation_data),
+            *(batch_size, max_length, seed, workers),
         )
     else:
         data = _data_of_examples(student, teacher, x, y, validation_data, batch_size)
@@ -161,7 +167,7 @@ def distill(
         "data": data.digest,
         "hours": hours,
         "steps": steps,
-        "batch": [batch_tokens, batch_size, max_length],
+        "batch": [batch_size, max_length],
         "learning_rate": learning_rate,
         "seed": seed,
         "backend": keras.config.backend(),
@@ -181,7 +187,7 @@ def distill(
 
 @dataclass(frozen=True)
 class DistillationData:
-    """What a student learns from."""
+    """The batches, outputs and losses that a student learns from."""
 
     read: Callable[[int], Batch]
     outputs: dict[str, Any]
@@ -235,10 +241,12 @@ def check_models(student: Any, teacher: Any) -> None:
                 f"backbone. Received: {type(model).__name__}"
             )
         model.require_preprocessor("distill")
-    if not isinstance(student, type(teacher)):
+    width, needed = student.backbone.hidden_dim, teacher.backbone.hidden_dim
+    if not isinstance(student, type(teacher)) or width != needed:
         raise ValueError(
-            "Student and teacher must be of the same class. Received: "
-            f"student={type(student).__name__}, teacher={type(teacher).__name__}"
+            "Student and teacher must be of the same class and the same width, as from "
+            f"`compress`. Received: student={type(student).__name__} of {width}, "
+            f"teacher={type(teacher).__name__} of {needed}"
         )
     if isinstance(student, tasks.AlbertPretrainer) or getattr(student, "exits", False):
         raise ValueError(
@@ -249,65 +257,32 @@ def check_models(student: Any, teacher: Any) -> None:
         raise ValueError(
             "Student and teacher are the same model: use `compress` first."
         )
-    widths = [model.backbone.hidden_dim for model in (student, teacher)]
-    if widths[0] != widths[1]:
-        raise ValueError(
-            "Student and teacher must have layers of the same width. Received: "
-            f"hidden_dim={widths[0]} and hidden_dim={widths[1]}. Make the student with "
-            "`compress`."
-        )
-
-
-def _check_numbers(
-    hours: Any, steps: Any, max_length: Any, learning_rate: Any, **sizes: Any
-) -> None:
-    if hours is not None and steps is not None:
-        raise ValueError("Pass either `hours` or `steps`.")
-    if hours is not None and not 0 < hours < math.inf:
-        raise ValueError(f"`hours` must be above 0. Received: hours={hours!r}")
-    if steps is not None:
-        check_positive(steps=steps)
-    check_positive(batch_size=sizes["batch_size"], workers=sizes["workers"])
-    check_at_least(8, max_length=max_length)
-    check_at_least(max_length, batch_tokens=sizes["batch_tokens"])
-    if not 0 < learning_rate < 1:
-        raise ValueError(
-            "`learning_rate` must be above 0 and below 1. Received: "
-            f"learning_rate={learning_rate!r}"
-        )
 
 
 def _data_of_texts(
     student: Any,
     teacher: Any,
     texts: Any,
-    y: Any,
     validation: Any,
-    batch_tokens: int,
+    batch_size: int,
     max_length: int,
     seed: int,
     workers: int,
 ) -> DistillationData:
-    if y is not None or isinstance(texts, str) or not hasattr(texts, "__getitem__"):
+    if isinstance(texts, str) or not hasattr(texts, "__getitem__") or len(texts) < 2:
         raise ValueError(
-            f"An {type(student).__name__} is distilled from a list of texts without "
-            f"targets. Received: x of type {type(texts).__name__}"
-            + ("" if y is None else ", and `y`. Train on these with `fit` afterwards.")
+            "`x` must be a list of at least two texts, since some are held out. "
+            f"Received: x={texts!r:.80}"
         )
-    if len(texts) < 2:
-        raise ValueError("Pass at least two texts, since some are held out.")
-    longest = min(model.backbone.max_sequence_length for model in (student, teacher))
-    if max_length > longest:
-        raise ValueError(
-            f"`max_length` must be at most {longest}, the longest row of the models. "
-            f"Received: max_length={max_length}"
-        )
+    check_at_least(8, max_length=max_length)
+    for model in (student, teacher):
+        check_at_most(model.backbone.max_sequence_length, max_length=max_length)
     tokenizers = [student.preprocessor.tokenizer, teacher.preprocessor.tokenizer]
     is_same = tokenizers[0].proto == tokenizers[1].proto
     if validation is None:
         texts, validation = text_spans.split_texts(texts, seed)
     has_head = isinstance(student, tasks.AlbertMaskedLM)
-    how = (tokenizers[: 1 if is_same else 2], batch_tokens, max_length, has_head, seed)
+    how = (tokenizers[: 1 if is_same else 2], batch_size, max_length, has_head, seed)
     spans = text_spans.TextSpans(texts, *how).measured()
     held_out = text_spans.TextSpans(validation, *how, spans.chars_per_token)
 
@@ -448,7 +423,7 @@ def _answers(teacher: Any) -> Callable[[Any], dict[str, Any]]:
 
 
 def _named(name: str, values: Any) -> dict[str, Any]:
-    """Return values as a dict, whose keys begin with `name`."""
+    """Return values as a dict, whose keys start with `name`."""
     if isinstance(values, dict):
         return {f"{name}_{key}": value for key, value in values.items()}
     return {name: values}
@@ -507,7 +482,7 @@ def _train(
             batches_per_row=row,
             batches_per_checkpoint=row,
             seconds_per_checkpoint=_SECONDS_PER_CHECKPOINT,
-            remedy="Begin anew with a lower `learning_rate`, in another `output`.",
+            remedy="Restart with a lower `learning_rate` and a new `output`.",
         )
         devices.prepare(model, data.read(0))
         recorder.start(checkpoint, model)
@@ -520,7 +495,7 @@ def _steps_in(
     model: Any, data: DistillationData, devices: OneDevice, seconds: float
 ) -> int:
     """Return how many steps take some time; the model is the same afterwards."""
-    begin = time.monotonic()
+    start = time.monotonic()
     optimizer = adamw(1e-6)
     _compile(model, data, optimizer)
     # Some backends return the memory that training modifies.
@@ -528,14 +503,14 @@ def _steps_in(
     with PrefetchedBatches(data.read, 0) as batches:
         for _ in range(data.warm_up):
             model.train_on_batch(*next(batches))
-            if time.monotonic() - begin > seconds / 4:
+            if time.monotonic() - start > seconds / 4:
                 break
         clock = time.monotonic()
         for _ in range(_TIMED_STEPS):
             model.train_on_batch(*next(batches))
         step = (time.monotonic() - clock) / _TIMED_STEPS
     devices.assign(model.variables, before)
-    left = seconds - (time.monotonic() - begin)
+    left = seconds - (time.monotonic() - start)
     return max(1, int(left / step))
 
 

@@ -49,7 +49,8 @@ class TextSpans:
 
     texts: Sequence[str]
     tokenizers: Sequence[Any]
-    batch_tokens: int
+    # The rows of `max_length` in a batch; shorter ones are more.
+    batch_size: int
     max_length: int
     is_masked: bool
     seed: int
@@ -64,7 +65,7 @@ class TextSpans:
 
     @cached_property
     def masking(self) -> WholeWordMasking:
-        """What masks words."""
+        """The masking of words."""
         return WholeWordMasking(self.tokenizers[0].vocabulary, _RATES)
 
     @property
@@ -77,7 +78,8 @@ class TextSpans:
         """Return a batch."""
         generator = np.random.default_rng([self.seed, 1, number])
         length = int(generator.choice(self.lengths))
-        return self._draw(generator, max(1, self.batch_tokens // length), length)
+        rows = self.batch_size * self.max_length // length
+        return self._draw(generator, rows, length)
 
     def held_out(self, rows: int, length: int) -> "Spans":
         """Return the rows of a validation set."""

@@ -93,10 +93,7 @@ def write_model(
     task = shared.with_one_head(task)
     options = {"sequence_length": sequence_length, "quantize": quantize}
     described = shared.describe_model(task, "tokens") | options
-    with (
-        atomic_files.atomic_file(path) as partial,
-        temporary_directory(path) as preset,
-    ):
+    with atomic_files.atomic_file(path) as partial, temporary_directory(path) as preset:
         shared.float_task(task).save_to_preset(preset)
         program = "keras_albert.exports.write_litert"
         labels = described.get("labels", ())

@@ -1,19 +1,26 @@
 """All settings of a pretraining run."""
 
-import functools
-import json
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Self
 
 from keras_albert.backbone import MODEL_SIZES, AlbertBackbone
 from keras_albert.text.masking import MaskingRates
-from keras_albert.utils.arguments import MAX_LAYERS, check_kwargs, check_types
+from keras_albert.utils.arguments import (
+    check_at_least,
+    check_at_most,
+    check_choice,
+    check_finite_and_positive,
+    check_kwargs,
+    check_positive,
+    check_rates,
+    check_types,
+)
+from keras_albert.utils.reading import parse_json, reading
 from keras_albert.utils.remote import fetch, output_path
-
-_OF_STAGES_BACKBONE = ("num_layers",)
 
 # Arguments that the run sets: how it computes, and what depends on the data.
 _OF_THE_RUN = {
@@ -21,24 +28,23 @@ _OF_THE_RUN = {
     "vocabulary_size",
 }
 
-Rule = tuple[str, Callable[[Any], bool]]
-_POSITIVE: Rule = ("must be at least 1", lambda value: value >= 1)
-_NOT_NEGATIVE: Rule = ("must be at least 0", lambda value: 0 <= value < 2**31)
-_DECAY: Rule = ("must be at least 0 and below 1", lambda value: 0 <= value < 1)
-_RATE: Rule = ("must be a number from 0 to 1", lambda value: 0 <= value <= 1)
+_not_negative = partial(check_at_least, 0)
 
 
-def _one_of(*choices: str) -> Rule:
-    return f"must be one of {', '.join(choices)}", lambda value: value in choices
+def _one_of(*choices: str) -> Callable[..., None]:
+    return partial(check_choice, choices)
 
 
 def _setting(
-    default: Any, rule: Rule | None = None, stage: bool = False, changes: bool = False
+    default: Any,
+    check: Callable[..., None] | None = None,
+    stage: bool = False,
+    changes: bool = False,
 ) -> Any:
     # A stage may set those with `stage`, which change no variable of the model; a
     # resumed run, those with `changes`: they move files, distribute work or save
     # memory, and another rate or clipping can help a run whose loss became infinite.
-    metadata = {"rule": rule, "stage": stage, "changes": changes}
+    metadata = {"check": check, "stage": stage, "changes": changes}
     return field(default=default, metadata=metadata)
 
 
@@ -148,24 +154,22 @@ class PretrainingConfig:
     size: str = _setting("base", _one_of(*MODEL_SIZES))
     preset: str | None = None
     backbone: Mapping[str, Any] = field(default_factory=dict)
-    steps: int = _setting(125_000, _POSITIVE, stage=True)
-    batch_size: int = _setting(64, _POSITIVE, stage=True)
-    accumulation_steps: int = _setting(1, _POSITIVE)
-    sequence_length: int | None = _setting(
-        None, ("must be at least 8", lambda value: value >= 8), stage=True
-    )
+    steps: int = _setting(125_000, check_positive, stage=True)
+    batch_size: int = _setting(64, check_positive, stage=True)
+    accumulation_steps: int = _setting(1, check_positive)
+    sequence_length: int | None = _setting(None, partial(check_at_least, 8), stage=True)
     stages: tuple[Mapping[str, Any], ...] = ()
     min_layers: int | None = _setting(None, stage=True)
     optimizer: str = _setting("adamw", _one_of("adamw", "lamb", "muon"))
     learning_rate: float | None = _setting(
-        None, ("must be between 0 and 1", lambda value: 0 < value < 1), changes=True
+        None, check_finite_and_positive, changes=True
     )
-    warmup_steps: int | None = None
-    decay_power: float = _setting(1.0, _NOT_NEGATIVE)
-    weight_decay: float = _setting(0.01, _NOT_NEGATIVE)
-    beta_2: float = _setting(0.999, _DECAY)
-    ema_momentum: float = _setting(0.0, _DECAY)
-    clip_norm: float = _setting(1.0, _NOT_NEGATIVE, changes=True)
+    warmup_steps: int | None = _setting(None, _not_negative)
+    decay_power: float = 1.0
+    weight_decay: float = _setting(0.01, check_rates)
+    beta_2: float = _setting(0.999, check_rates)
+    ema_momentum: float = _setting(0.0, check_rates)
+    clip_norm: float = _setting(1.0, changes=True)
     precision: str = _setting(
         "float32", _one_of("float32", "mixed_bfloat16", "mixed_float16")
     )
@@ -174,16 +178,16 @@ class PretrainingConfig:
     second_task: str = _setting(
         "sentence_order", _one_of("sentence_order", "next_sentence", "none")
     )
-    masked: float = _setting(0.15, _RATE, stage=True)
-    mask_token: float = _setting(0.8, _RATE)
-    random_token: float = _setting(0.1, _RATE)
+    masked: float = _setting(0.15, check_finite_and_positive, stage=True)
+    mask_token: float = _setting(0.8, check_rates)
+    random_token: float = _setting(0.1, check_rates)
     max_ngram: int = _setting(3, stage=True)
     distribution: str = _setting("none", changes=True)
-    log_every: int = _setting(100, _POSITIVE)
-    evaluate_every: int = _setting(1000, _POSITIVE)
-    checkpoint_every: int = _setting(1000, _POSITIVE, changes=True)
-    evaluation_examples: int = _setting(4096, _POSITIVE)
-    seed: int = _setting(0, _NOT_NEGATIVE)
+    log_every: int = _setting(100, check_positive)
+    evaluate_every: int = _setting(1000, check_positive)
+    checkpoint_every: int = _setting(1000, check_positive, changes=True)
+    evaluation_examples: int = _setting(4096, check_positive)
+    seed: int = _setting(0, _not_negative)
     license: str | None = _setting(None, changes=True)
     dataset: str | None = _setting(None, changes=True)
 
@@ -197,22 +201,14 @@ class PretrainingConfig:
                 raise ValueError(f"`{name}` is empty. Pass a directory.")
             output_path(getattr(self, name))
         for each in fields(self):
-            words, holds = each.metadata.get("rule") or ("", None)
-            value = getattr(self, each.name)
-            if holds is not None and value is not None and not holds(value):
-                raise self._wrong(each.name, words)
-        if not 0 <= self.num_warmup_steps <= self.steps:
-            raise self._wrong("warmup_steps", f"must be from 0 to steps={self.steps}")
+            check, value = each.metadata.get("check"), getattr(self, each.name)
+            if check is not None and value is not None:
+                check(**{each.name: value})
         self._check_backbone()
         self._check_multiple("batch_size", "accumulation_steps")
         self._check_multiple("evaluate_every", "log_every")
-        _ = self.masking_rates  # raises if they are invalid
-        if not self.masked:
-            raise self._wrong("masked", "must be above 0")
-        _ = self.stage_settings
-
-    def _wrong(self, name: str, rule: str) -> ValueError:
-        return ValueError(f"`{name}` {rule}. Received: {name}={getattr(self, name)!r}")
+        check_at_most(self.steps, warmup_steps=self.num_warmup_steps)
+        _ = self.masking_rates, self.stage_settings  # which raise if they are invalid
 
     def _check_backbone(self) -> None:
         for name in self.backbone:
@@ -222,30 +218,19 @@ class PretrainingConfig:
                     f"`backbone` (`--backbone NAME=VALUE`) names `{name}`, which is a "
                     f"separate setting. Pass `{setting}` (`--{setting}`) instead."
                 )
-        layers = self.backbone.get("num_layers")
-        if isinstance(layers, int) and layers > MAX_LAYERS:
-            msg = f"`num_layers` must be at most {MAX_LAYERS:,}. Received: {layers}"
-            raise ValueError(msg)
-        try:
-            check_kwargs(AlbertBackbone, self.backbone, inherited=())
-        except TypeError as error:
-            msg = f"`backbone` (`--backbone NAME=VALUE`) is invalid: {error}"
-            raise ValueError(msg) from error
+        check_kwargs(AlbertBackbone, self.backbone, inherited=())
         if self.min_layers is not None:
             arguments = self.backbone_arguments
             # With fewer layers, some groups would never run.
-            least, most = arguments.get("num_groups", 1), arguments["num_layers"]
-            if not least <= self.min_layers <= most:
-                rule = f"must be from {least} to num_layers={most}"
-                raise self._wrong("min_layers", rule)
+            check_at_least(arguments.get("num_groups", 1), min_layers=self.min_layers)
+            check_at_most(arguments["num_layers"], min_layers=self.min_layers)
 
     def _check_multiple(self, name: str, of: str) -> None:
         value, unit = getattr(self, name), getattr(self, of)
         if value % unit:
-            nearest = max(1, round(value / unit)) * unit
             raise ValueError(
                 f"`{name}` must be a multiple of `{of}`. Received: {name}={value}, "
-                f"{of}={unit}. The nearest is {name}={nearest}."
+                f"{of}={unit}"
             )
 
     @classmethod
@@ -263,7 +248,8 @@ class PretrainingConfig:
 
         Raises:
             OSError: If the file cannot be read.
-            ValueError: If it is neither TOML nor JSON, or has an unknown setting.
+            TypeError: If it has an unknown setting.
+            ValueError: If it is neither TOML nor JSON.
 
         Example:
             >>> import pathlib
@@ -274,19 +260,13 @@ class PretrainingConfig:
             64
         """
         read = {} if path is None else _read(fetch(path))
-        known = {each.name for each in fields(cls)}
-        unknown = sorted(set(read) - known)
-        if unknown:
-            raise ValueError(
-                f"{path} has unknown settings: {', '.join(unknown)}. The settings are: "
-                f"{', '.join(sorted(known))}."
-            )
+        check_kwargs(cls, read, inherited=())
         missing = {"data", "output"} - set(read) - set(settings)
         if missing:
             names = " and ".join(f"`{name}`" for name in sorted(missing))
             msg = f"Missing directories: {names}. Pass them, or set them in the file."
             raise ValueError(msg)
-        if isinstance(read.get("backbone"), Mapping) and "backbone" in settings:
+        if "backbone" in read and "backbone" in settings:
             settings["backbone"] = {**read["backbone"], **settings["backbone"]}
         return cls(**(read | settings))
 
@@ -307,14 +287,14 @@ class PretrainingConfig:
         """The settings of each stage, where `steps` is the length of the stage."""
         if not self.stages:
             return (self,)
-        found, begun = [], 0
+        found, done = [], 0
         for number, stage in enumerate(self.stages):
             is_last = number == len(self.stages) - 1
             where = f"`stages[{number}]`"
             settings = self._read_stage(stage, where, is_last)
-            settings.setdefault("steps", self.steps - begun)
-            begun += settings["steps"]
-            if settings["steps"] < 1 or begun > self.steps:
+            settings.setdefault("steps", self.steps - done)
+            done += settings["steps"]
+            if settings["steps"] < 1 or done > self.steps:
                 raise ValueError(
                     f"{where} ends after steps={self.steps}. Leave at least one step "
                     f"for the last stage. Received: stages={list(self.stages)!r}"
@@ -325,7 +305,7 @@ class PretrainingConfig:
                     f"multiple of log_every={self.log_every}. Received: "
                     f"steps={settings['steps']}"
                 )
-            # With the same seed, each stage would begin with the same examples.
+            # With the same seed, each stage would start with the same examples.
             settings |= {"stages": (), "warmup_steps": 0, "seed": self.seed + number}
             try:
                 found.append(replace(self, **settings))
@@ -333,24 +313,21 @@ class PretrainingConfig:
                 raise type(error)(f"{where}: {error}") from error
         return tuple(found)
 
-    def _read_stage(self, stage: Any, where: str, is_last: bool) -> dict[str, Any]:
-        if not isinstance(stage, Mapping):
-            msg = f"{where} must contain settings by name. Received: {stage!r}"
-            raise TypeError(msg)
+    def _read_stage(
+        self, stage: Mapping[str, Any], where: str, is_last: bool
+    ) -> dict[str, Any]:
         settings = dict(stage)
         backbone = settings.pop("backbone", {})
-        of_stages = settings_that("stage")
-        for names, known in ((settings, of_stages), (backbone, _OF_STAGES_BACKBONE)):
-            if unknown := sorted(set(names) - set(known)):
-                raise ValueError(
-                    f"{where} cannot set {', '.join(unknown)}. A stage sets "
-                    f"{', '.join(of_stages)}, and in `backbone` "
-                    f"{', '.join(_OF_STAGES_BACKBONE)}."
-                )
+        known = settings_that("stage")
+        if unknown := sorted({*settings} - {*known} | {*backbone} - {"num_layers"}):
+            raise ValueError(
+                f"{where} cannot set {', '.join(unknown)}. A stage sets "
+                f"{', '.join(known)}, and in `backbone` num_layers."
+            )
         if "num_layers" in backbone and self.backbone.get("adapter_rank"):
             raise ValueError(
                 f"{where} cannot set num_layers: with `adapter_rank` each layer has "
-                "weights of its own. Pass one `num_layers`, and `min_layers` for less."
+                "separate weights. Pass one `num_layers`, and `min_layers` for less."
             )
         if "steps" in settings if is_last else "steps" not in settings:
             raise ValueError(
@@ -359,9 +336,6 @@ class PretrainingConfig:
             )
         share = settings.get("steps")
         if isinstance(share, float):
-            if not 0 < share < 1:
-                msg = f"{where}: a fraction of the steps must be between 0 and 1. "
-                raise ValueError(f"{msg}Received: steps={share}")
             rows = max(1, round(share * self.steps / self.log_every))
             settings["steps"] = rows * self.log_every
         return settings | {"backbone": {**self.backbone, **backbone}}
@@ -410,20 +384,11 @@ class PretrainingConfig:
         }
 
 
-def _read(path: Path) -> dict[str, Any]:
-    text = path.read_bytes()
-    is_json = path.suffix.lower() == ".json"
-    try:
-        read: Any = json.loads(text) if is_json else tomllib.loads(text.decode("utf-8"))
-    except ValueError as error:
-        msg = f"{path} is not valid TOML (or JSON, if its name ends in .json): {error}"
-        raise ValueError(msg) from error
-    if not isinstance(read, dict):
-        raise ValueError(
-            f"{path} contains a {type(read).__name__}. Write names and values of "
-            "settings."
-        )
-    return read
+def _read(path: Path) -> Any:
+    content = path.read_bytes()
+    with reading(path, "Write settings as TOML, or as JSON if its name ends in .json."):
+        is_json = path.suffix.lower() == ".json"
+        return parse_json(content) if is_json else tomllib.loads(content.decode())
 
 
 def settings_that(what: str) -> tuple[str, ...]:
@@ -432,7 +397,7 @@ def settings_that(what: str) -> tuple[str, ...]:
     return tuple(each.name for each in declared if each.metadata.get(what))
 
 
-@functools.cache
+@cache
 def backbone_of_preset(preset: str) -> dict[str, Any]:
     """Read the architecture of a preset."""
     config = AlbertBackbone.from_preset(preset, load_weights=False).get_config()

@@ -18,7 +18,12 @@ from keras_albert.text.masking import MaskingRates, WholeWordMasking, draw_pairs
 from keras_albert.text.packing import EncodedTexts, SpecialIds, TokenRows, ragged_range
 from keras_albert.text.random_rows import RowDraws, permute
 from keras_albert.types import Batch, Int64Array
-from keras_albert.utils.arguments import check_at_least, check_positive
+from keras_albert.utils.arguments import (
+    check_at_least,
+    check_at_most,
+    check_choice,
+    check_positive,
+)
 from keras_albert.utils.remote import fetch
 
 _NUM_SPECIALS = 3  # [CLS] and two [SEP]
@@ -30,7 +35,7 @@ _ROWS_AT_ONCE = 512
 class PretrainingBatches:
     """Batches by number, counted from 0; see `PretrainingData.batches`.
 
-    With a second task, longer pairs are truncated, and keep the beginnings of both
+    With a second task, longer pairs are truncated, and keep the starts of both
     segments. Without a second task, each epoch reads another part of them.
 
     `batch(step)` depends only on the data, its seed and the arguments, so that a
@@ -76,12 +81,9 @@ class PretrainingBatches:
         shuffle: bool = True,
     ) -> None:
         check_positive(batch_size=batch_size, accumulation_steps=accumulation_steps)
-        if not 5 <= sequence_length <= data.sequence_length:
-            raise ValueError(
-                "`sequence_length` must be from 5 (three special tokens and two "
-                f"others) to {data.sequence_length}, for which the examples were "
-                f"prepared. Received: sequence_length={sequence_length}"
-            )
+        # Three special tokens and two others; the examples are as long as prepared.
+        check_at_least(_NUM_SPECIALS + 2, sequence_length=sequence_length)
+        check_at_most(data.sequence_length, sequence_length=sequence_length)
         self.data = data
         self.batch_size = batch_size
         self.sequence_length = sequence_length
@@ -121,22 +123,21 @@ class PretrainingBatches:
             >>> x["token_ids"].shape, y["sentence_order"].shape
             ((4, 64), (4,))
         """
-        steps = self.steps_per_epoch
-        if step < 0 or not (self.shuffle or step < steps):
-            rule = "0 or more" if self.shuffle else f"from 0 to {steps - 1}"
-            raise ValueError(f"`step` must be {rule}. Received: step={step}")
-        if self.batch_size % num_shards or not 0 <= shard < num_shards:
+        check_at_least(0, step=step, shard=shard)
+        check_at_most(num_shards - 1, shard=shard)
+        if not self.shuffle:
+            check_at_most(self.steps_per_epoch - 1, step=step)
+        if self.batch_size % num_shards:
             raise ValueError(
-                f"`batch_size`, {self.batch_size}, must be a multiple of `num_shards`, "
-                "and `shard` at least 0 and less than `num_shards`. Received: "
-                f"shard={shard}, num_shards={num_shards}"
+                f"`batch_size`, {self.batch_size}, must be a multiple of `num_shards`. "
+                f"Received: num_shards={num_shards}"
             )
         size, parts = self.batch_size // num_shards, self.accumulation_steps
         updates = max(1, _ROWS_AT_ONCE // (size * parts))
         block, within = divmod(step, updates * parts)
-        begin = within * size
+        rows = slice(within * size, (within + 1) * size)
         return keras.tree.map_structure(
-            lambda array: array[begin : begin + size],
+            lambda array: array[rows],
             self._block(block * updates, updates, shard, num_shards),
         )
 
@@ -244,15 +245,15 @@ class PretrainingBatches:
 def _windows(
     pairs: tuple[TokenRows, TokenRows], length: int, draws: RowDraws
 ) -> tuple[TokenRows, TokenRows]:
-    # Truncation would train on the same beginnings in each epoch. A window within one
+    # Truncation would train on the same starts in each epoch. A window within one
     # segment becomes the first segment of its row.
     first, second = pairs
     total = first.lengths + second.lengths
     places = np.maximum(total - length, 0) + 1
-    begin = (draws.random(np.arange(len(total))) * places).astype(np.int64)
-    end = np.minimum(begin + length, total)
-    cut = np.clip(first.lengths, begin, end)
-    cut = np.where(cut == begin, end, cut)
+    start = (draws.random(np.arange(len(total))) * places).astype(np.int64)
+    end = np.minimum(start + length, total)
+    cut = np.clip(first.lengths, start, end)
+    cut = np.where(cut == start, end, cut)
     # The two segments of a row are adjacent in the text.
     order = np.argsort(np.tile(np.arange(len(first)), 2), kind="stable")
     both = TokenRows(
@@ -265,17 +266,17 @@ def _windows(
         lengths = stop - start
         return TokenRows(both.values[ragged_range(starts + start, lengths)], lengths)
 
-    return part(begin, cut), part(cut, end)
+    return part(start, cut), part(cut, end)
 
 
 def _of_lengths(pairs: tuple[TokenRows, TokenRows], lengths: Int64Array) -> TokenRows:
     """Cut texts of given lengths, so that lengths do not reveal the replacement."""
-    # Each begins with the second segment, or earlier if that is too short.
+    # Each starts with the second segment, or earlier if that is too short.
     both = zip(*(rows.to_lists() for rows in pairs), strict=True)
     texts = []
     for (first, second), length in zip(both, lengths.tolist(), strict=True):
-        begin = max(0, min(len(first), len(first) + len(second) - length))
-        texts.append([*first, *second][begin : begin + length])
+        start = max(0, min(len(first), len(first) + len(second) - length))
+        texts.append([*first, *second][start : start + length])
     return TokenRows.from_lists(texts)
 
 
@@ -320,15 +321,8 @@ class PretrainingData:
         rates: MaskingRates | None = None,
         seed: int = 0,
     ) -> None:
-        if split not in prepared_files.SPLITS:
-            known = prepared_files.SPLITS
-            msg = f"`split` must be one of {known}. Received: split={split!r}"
-            raise ValueError(msg)
-        if second_task not in ("sentence_order", "next_sentence", None):
-            raise ValueError(
-                "`second_task` must be 'sentence_order', 'next_sentence' or None. "
-                f"Received: second_task={second_task!r}"
-            )
+        check_choice(prepared_files.SPLITS, split=split)
+        check_choice(("sentence_order", "next_sentence", None), second_task=second_task)
         check_at_least(0, seed=seed)
         self.directory = fetch(directory)
         self.split = split
@@ -428,7 +422,7 @@ class HeldOut:
     # masked tokens, or over the pairs.
 
     arrays: Batch
-    # The scores without reading the texts, by metric.
+    # The accuracies of the most frequent label, by metric.
     baselines: dict[str, float]
     # The mean length of the masked tokens, including a leading space.
     characters_per_token: float
@@ -485,13 +479,13 @@ class Stage:
 
     config: PretrainingConfig
     # The number of the first batch, counted over the whole run.
-    begin: int
+    start: int
     data: PretrainingData
 
     @property
     def end(self) -> int:
         """The number of batches of the run at the end of the stage."""
-        return self.begin + self.config.steps * self.config.accumulation_steps
+        return self.start + self.config.steps * self.config.accumulation_steps
 
     @property
     def sequence_length(self) -> int:
@@ -505,7 +499,7 @@ class Stage:
         return min(self.sequence_length, mean)
 
     def batches(self) -> PretrainingBatches:
-        """Return the batches, counted from the beginning of the stage."""
+        """Return the batches, counted from the start of the stage."""
         size, parts = self.config.micro_batch_size, self.config.accumulation_steps
         return self.data.batches(size, self.sequence_length, parts)
 
@@ -520,8 +514,8 @@ def read_stages(config: PretrainingConfig) -> list[Stage]:
     """Open the data of a run."""
     stages: list[Stage] = []
     for each in config.stage_settings:
-        begin = stages[-1].end if stages else 0
-        stages.append(Stage(each, begin, read_data(each, "train")))
+        start = stages[-1].end if stages else 0
+        stages.append(Stage(each, start, read_data(each, "train")))
     return stages
 
 

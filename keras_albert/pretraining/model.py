@@ -136,7 +136,7 @@ def build_optimizer(config: PretrainingConfig) -> keras.optimizers.Optimizer:
 def load_starting_weights(task: AlbertTask, preset: str) -> None:
     """Load the weights of a preset into a task."""
     # If the task has more positions, the preset's are repeated: what they encode about
-    # neighbours applies there, too. Source: [Beltagy et al.,
+    # neighbours applies there as well. Source: [Beltagy et al.,
     # 2020](https://arxiv.org/abs/2004.05150), section 5.
     start = type(task).from_preset(preset)
     if start.preprocessor.tokenizer.proto != task.preprocessor.tokenizer.proto:
@@ -183,7 +183,7 @@ def train_at_depths(
     """Let each call of a task's training step run another number of layers."""
     functions = {}
     for depth in depths:
-        # Made now: during an epoch, Keras holds the weights on JAX, and a function on
+        # Made now: during an epoch, Keras keeps the weights on JAX, and a function on
         # several devices is made with their layout.
         with steps_at_depth(task, depth):
             task.make_train_function(force=True)

@@ -53,7 +53,7 @@ class PreparedMetadata:
     counters: dict[str, int] = field(default_factory=dict)
     # Compressed files that are damaged, and were read up to the damage.
     broken_files: list[str] = field(default_factory=list)
-    # The bytes, rows and tokens of each file.
+    # The facts of each file.
     files: dict[str, dict[str, int]] = field(default_factory=dict)
 
     def to_json(self) -> str:
@@ -89,9 +89,11 @@ class PreparedMetadata:
         for name in [*self.shards["train"], *self.shards["held_out"]]:
             if os.path.basename(name) != name:
                 raise ValueError(f"{name} is not the name of a file here")
-            check_at_least(0, **self.files.get(name, {}))
+            check_at_least(0, **{each: self.files[name][each] for each in _FACTS})
 
 
+# The facts of each file in the metadata.
+_FACTS = ("bytes", "rows", "tokens")
 # Up to this size, as in all released vocabularies, token ids fit into two bytes.
 _MAX_SHORT_VOCABULARY = 2**16
 # The number of examples in a record batch; a file has one or several.
@@ -110,12 +112,12 @@ class Example(NamedTuple):
     document: int
 
 
-# What a file stores of an example besides its ids: where the ids are in the record
+# A file stores of an example, besides its ids, where the ids are in the record
 # batch, and a checksum of everything, checked whenever an example is read. One column,
 # since each read of a row costs as much as its tokens.
 _HEAD = np.dtype(
     [
-        *(("begin", "<u4"), ("end", "<u4"), ("boundary", "<u4")),
+        *(("start", "<u4"), ("end", "<u4"), ("boundary", "<u4")),
         *(("document", "<u8"), ("checksum", "<u4")),
     ]
 )
@@ -138,7 +140,7 @@ class ExampleWriter:
         self._writer = self._pa.ipc.new_file(self._sink, self._schema)
         self._name = name
         self._waiting: list[Example] = []
-        self.facts = {"bytes": 0, "rows": 0, "tokens": 0}
+        self.facts = dict.fromkeys(_FACTS, 0)
 
     def add(self, example: Example) -> None:
         """Add an example."""
@@ -162,7 +164,7 @@ class ExampleWriter:
 
 
 class _Layout(NamedTuple):
-    """Where the columns of a file begin, for each of its record batches."""
+    """Where the columns of a file start, for each of its record batches."""
 
     # The number of rows before each batch, and in total.
     before: list[int]
@@ -177,26 +179,18 @@ class ExampleFile:
     # Mapped pages would count as memory of the process, and a file that is cut short
     # would kill it.
 
-    def __init__(self, path: str, facts: Mapping[str, int] | None = None) -> None:
+    def __init__(self, path: str, facts: Mapping[str, int]) -> None:
         self._descriptor: int | None = None
         self._layout: _Layout | None = None
         self.path = path
         self._seed = zlib.crc32(os.path.basename(path).encode())
-        self._facts = facts or {}
-        try:
-            self._size = os.path.getsize(path)
-        except FileNotFoundError as error:
-            msg = f"{path} is missing, though metadata.json lists it. {_REMEDY}"
-            raise FileNotFoundError(msg) from error
+        self._facts = facts
+        self._size = os.path.getsize(path)
         self._compare(bytes=self._size)
-        if not facts:
-            heads = self._heads()
-            tokens = int((heads["end"] - heads["begin"]).sum(dtype=np.int64))
-            self._facts = {"rows": len(heads), "tokens": tokens}
 
     def _compare(self, **found: int) -> None:
         for name, value in found.items():
-            if self._facts.get(name, value) != value:
+            if self._facts[name] != value:
                 raise ValueError(
                     f"{self.path} is not the file that was prepared: its {name} should "
                     f"be {self._facts[name]}. Received: {value}. {_REMEDY}"
@@ -212,7 +206,7 @@ class ExampleFile:
 
     @property
     def layout(self) -> _Layout:
-        """Where the columns begin, found when the first row is read."""
+        """Where the columns start, found when the first row is read."""
         if self._layout is None:
             pa = arrow()
             try:
@@ -228,13 +222,10 @@ class ExampleFile:
     @property
     def documents(self) -> np.ndarray[Any, np.dtype[np.uint64]]:
         """The document of each example, uint64 `(rows,)`."""
-        return self._heads()["document"]
-
-    def _heads(self) -> Any:
         before, places, _ = self.layout
         sizes = _HEAD.itemsize * np.diff(before)
         parts = map(self._read, sizes.tolist(), (heads for _, heads in places))
-        return np.frombuffer(b"".join(parts), _HEAD)
+        return np.frombuffer(b"".join(parts), _HEAD)["document"]
 
     def document(self, row: int) -> int:
         """Return the document of an example."""
@@ -244,10 +235,10 @@ class ExampleFile:
         """Return both segments of an example."""
         batch, within = self._find(row)
         head = self._head(batch, within)
-        begin, end, boundary, _, checksum = _UNPACK(head)
+        start, end, boundary, _, checksum = _UNPACK(head)
         dtype = self.layout.id_type
-        place = self.layout.places[batch][0] + begin * dtype.itemsize
-        size = (end - begin) * dtype.itemsize
+        place = self.layout.places[batch][0] + start * dtype.itemsize
+        size = (end - start) * dtype.itemsize
         is_inside = 0 <= size <= self._size - place
         ids = self._read(size, place) if is_inside else b""
         if checksum != _checksum(ids, head[:_CHECKED], self._seed):
@@ -301,14 +292,14 @@ _UNPACK = struct.Struct("<IIIQI").unpack
 
 def _find_columns(pa: Any, path: str) -> _Layout:
     with pa.memory_map(path) as source:
-        begin = source.read_buffer().address
+        start = source.read_buffer().address
         file = pa.ipc.open_file(source)
         batches = [file.get_batch(i) for i in range(file.num_record_batches)]
         buffers = [
             (batch.column("token_ids").buffers()[3], batch.column("head").buffers()[1])
             for batch in batches
         ]
-        places = [(ids.address - begin, head.address - begin) for ids, head in buffers]
+        places = [(ids.address - start, head.address - start) for ids, head in buffers]
         kind = file.schema.field("token_ids").type.value_type
     before = [0, *accumulate(batch.num_rows for batch in batches)]
     return _Layout(before, places, np.dtype(kind.to_pandas_dtype()))
@@ -322,10 +313,9 @@ class ExampleFiles:
     """The files of a split, numbered through, of which some are open at a time."""
 
     def __init__(
-        self, paths: Sequence[str], facts: Mapping[str, Mapping[str, int]] | None = None
+        self, paths: Sequence[str], facts: Mapping[str, Mapping[str, int]]
     ) -> None:
-        named = facts or {}
-        self._files = [ExampleFile(p, named.get(os.path.basename(p))) for p in paths]
+        self._files = [ExampleFile(p, facts[os.path.basename(p)]) for p in paths]
         self._before = np.cumsum([0, *map(len, self._files)])
         self._open: OrderedDict[int, ExampleFile] = OrderedDict()
         self._lock = threading.Lock()
@@ -354,7 +344,7 @@ class ExampleFiles:
         return np.array(found, np.uint64)
 
     def draw_others(self, rows: Int64Array, draws: RowDraws) -> Int64Array:
-        """Draw for each example one of another document, from draws of its own."""
+        """Draw for each example one of another document, from separate draws."""
         others, own = np.empty_like(rows), self.documents(rows)
         left = np.arange(len(rows))
         while len(left):
@@ -389,12 +379,12 @@ def _record_batch(pa: Any, schema: Any, examples: list[Example], name: str) -> A
     ids = schema.field("token_ids").type
     values = pa.array(rows.values, ids.value_type)
     heads = np.zeros(len(examples), _HEAD)
-    heads["begin"], heads["end"] = offsets[:-1], offsets[1:]
+    heads["start"], heads["end"] = offsets[:-1], offsets[1:]
     heads["boundary"] = [example.boundary for example in examples]
     heads["document"] = [example.document for example in examples]
     stored, seed = values.to_numpy(), zlib.crc32(name.encode())
     heads["checksum"] = [
-        _checksum(stored[head["begin"] : head["end"]], head.tobytes()[:_CHECKED], seed)
+        _checksum(stored[head["start"] : head["end"]], head.tobytes()[:_CHECKED], seed)
         for head in heads
     ]
     columns = [

@@ -134,7 +134,7 @@ def _pretrain(
             else:
                 recorder.copy_state_to(before, task)
             held_out = stage.held_out()
-            recorder.begin_stage(stage)
+            recorder.start_stage(stage)
             _fit(task, config, stage, batches, held_out, recorder, verbose)
         last = stages[-1].config
         scores = judge_best(task, last, recorder, held_out)
@@ -166,7 +166,7 @@ def _fit(
     last = math.ceil(stage.end / row)
 
     def read(step: int) -> Batch:
-        return batches.batch(step - stage.begin, devices.shard, devices.num_shards)
+        return batches.batch(step - stage.start, devices.shard, devices.num_shards)
 
     resumable_fit(
         *(task, recorder, read),

@@ -1,4 +1,4 @@
-"""What a run records and writes: its curve, the report and the model card."""
+"""The records of a run: its curve, the report and the model card."""
 
 import importlib.util
 import time
@@ -60,16 +60,16 @@ class PretrainingRecorder(TrainingRecorder):
         self._started = (0.0, 0)
         self._ended = (0.0, -1)
 
-    def begin_stage(self, stage: Stage) -> None:
-        """Begin or resume a stage."""
+    def start_stage(self, stage: Stage) -> None:
+        """Start or resume a stage."""
         self.examples_per_batch = stage.config.micro_batch_size
         self.tokens_per_example = stage.tokens_per_example
         # Scores of rows of different lengths are not comparable.
-        if self.done == stage.begin:
+        if self.done == stage.start:
             self.forget_best()
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
-        """Begin or resume a row."""
+        """Start or resume a row."""
         super().on_epoch_begin(epoch, logs)
         self._started = (time.perf_counter(), self.done)
 
@@ -90,8 +90,8 @@ class PretrainingRecorder(TrainingRecorder):
 
     def _cost(self) -> dict[str, float]:
         """Return the tokens and the seconds of a row, also if it was interrupted."""
-        begin = self.rows[-1]["step"] * self.batches_per_update if self.rows else 0
-        examples = (self.done - begin) * self.examples_per_batch
+        start = self.rows[-1]["step"] * self.batches_per_update if self.rows else 0
+        examples = (self.done - start) * self.examples_per_batch
         tokens = round(examples * self.tokens_per_example)
         return {"tokens": tokens, "seconds": examples / self._examples_per_second()}
 
@@ -225,10 +225,10 @@ def model_card(
     if "best step" in report:
         step = report["best step"]
         chosen = f", by which the best checkpoint (step {step:,}) was chosen"
-    # Without reading: of the most frequent token, or the more frequent label.
-    without = {name: f"{value:.4f}" for name, value in report["baselines"].items()}
+    # The accuracies of the most frequent token, and of the more frequent label.
+    baselines = {name: f"{value:.4f}" for name, value in report["baselines"].items()}
     scores = [
-        [name.replace("_", " "), f"{value:.4f}", without.get(name, "")]
+        [name.replace("_", " "), f"{value:.4f}", baselines.get(name, "")]
         for name, value in report["scores"].items()
     ]
     tables = [report["cost"], report["data"], shown, report["versions"]]
@@ -244,10 +244,10 @@ def model_card(
         ),
         CardMetadata(language, settings["license"], settings["dataset"]),
         {
-            "How good it is": f"On {report['data']['masked held-out tokens']:,} masked "
+            "Evaluation": f"On {report['data']['masked held-out tokens']:,} masked "
             f"tokens of documents that were not trained on{chosen}: 15% of the tokens, "
             "each replaced by `[MASK]`, whatever was masked in training.\n\n"
-            + table_of(("metric", "held out", "without reading"), scores),
+            + table_of(("metric", "held out", "baseline"), scores),
             "How it was trained": "\n\n".join(filter(None, how)),
         },
         name="albert-pretrained",

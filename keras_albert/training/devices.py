@@ -22,6 +22,7 @@ from keras_albert.devices.processes import (
 )
 from keras_albert.tasks.task import AlbertTask
 from keras_albert.types import Batch
+from keras_albert.utils.arguments import check_choice
 
 Result = TypeVar("Result")
 
@@ -33,7 +34,7 @@ class OneDevice:
     shard = 0
     num_shards = 1
 
-    # Those that train together, if there are several.
+    # The processes that train together, if there are several.
     processes: Any = None
 
     # The devices of this process that a batch is split among.
@@ -152,26 +153,16 @@ class KerasDevices(OneDevice):
                 batch_dim_name="batch",
                 auto_shard_dataset=False,
             )
-        self.parts = parts
         self.is_chief = jax.process_index() == 0
         self.processes = JaxProcesses()
         self.num_shards = min(jax.process_count(), shape[0])
         self.shard = self.distribution.data_shard_id
-        # Those that share the rows of this process.
+        # The devices that share the rows of this process.
         self.num_replicas = shape[0] // self.num_shards
 
     def scope(self) -> AbstractContextManager[Any]:
         """Return the distribution's scope."""
         return self.distribution.scope()
-
-    def prepare(self, model: AlbertTask, batch: Batch) -> None:
-        """Create the metrics, and check that heads can be split."""
-        if model.backbone.num_heads % self.parts:
-            raise ValueError(
-                f"{model.backbone.num_heads} attention heads cannot be divided among "
-                f"{self.parts} devices. Choose a divisor of the number of heads."
-            )
-        build_metrics(model, batch)
 
     def values(self, variables: list[Any]) -> list[npt.NDArray[Any]]:
         """Return the whole values of variables, gathered from all processes."""
@@ -222,13 +213,12 @@ class TensorflowReplicas(OneDevice):
     # embedding gradients as if each occurrence of a token had a separate row.
 
     def __init__(self, strategy: Any) -> None:
-
         self.strategy = strategy
         if num_workers(strategy):
             self.processes = TensorflowWorkers(strategy)
             self.shard, self.num_shards = self.processes.index, self.processes.count
             self.is_chief = self.shard == 0
-        # Those of this process.
+        # The replicas of this process.
         self.num_replicas = strategy.num_replicas_in_sync // self.num_shards
 
     def scope(self) -> AbstractContextManager[Any]:
@@ -243,7 +233,7 @@ class TensorflowReplicas(OneDevice):
         """Set up training and evaluation on all replicas."""
         is_scaled = isinstance(model.optimizer, keras.optimizers.LossScaleOptimizer)
         if model.strategy is None and not is_scaled:
-            # Of one device, where Keras' own step scales losses.
+            # On one device, Keras' own step scales losses.
             model.strategy = self.strategy
         super().prepare(model, batch)
 
@@ -263,9 +253,6 @@ class TensorflowReplicas(OneDevice):
         return without_autotune(dataset.prefetch(1))
 
 
-_NAMES = "'none', 'data_parallel', 'model_parallel:N' (JAX) and 'tpu'"
-
-
 def devices_of_processes() -> OneDevice:
     """Return the devices of all processes that were started together, or this one's."""
     devices = OneDevice() if num_processes() == 1 else choose_devices("data_parallel")
@@ -278,30 +265,28 @@ def choose_devices(distribution: str) -> OneDevice:
     # Called before anything runs on the backend: it connects the processes.
     backend = keras.config.backend()
     name, _, parts = distribution.partition(":")
-    known: dict[tuple[str, str], Callable[[], OneDevice]] = {
-        ("none", "jax"): OneDevice,
-        ("none", "torch"): OneDevice,
-        ("none", "tensorflow"): _tensorflow_default,
-        ("data_parallel", "jax"): KerasDevices,
-        ("data_parallel", "torch"): TorchProcesses,
-        ("data_parallel", "tensorflow"): _tensorflow_mirrored,
-        ("tpu", "jax"): lambda: KerasDevices(finds_processes=True),
-        ("tpu", "tensorflow"): _tensorflow_tpu,
-    }
     if name == "model_parallel" and backend == "jax" and parts.isdecimal():
         return KerasDevices(int(parts))
-    if parts or (name, backend) not in known:
-        raise ValueError(
-            f"`distribution` must be one of {_NAMES}. Received: {distribution!r}, on "
-            f"the backend {backend!r}"
-        )
+    known: dict[str, dict[str, Callable[[], OneDevice]]] = {
+        "jax": {
+            "none": OneDevice,
+            "data_parallel": KerasDevices,
+            "tpu": lambda: KerasDevices(finds_processes=True),
+        },
+        "torch": {"none": OneDevice, "data_parallel": TorchProcesses},
+        "tensorflow": {
+            "none": _tensorflow_default,
+            "data_parallel": _tensorflow_mirrored,
+            "tpu": _tensorflow_tpu,
+        },
+    }
+    check_choice(known[backend], distribution=distribution)
     if name == "none" and (count := num_processes()) > 1:
         raise ValueError(
-            f"`distribution` is 'none', but {count} processes were started, each of "
-            "which would train its own model. Pass distribution='data_parallel', or "
-            "start one process."
+            f"`distribution` is 'none', but {count} processes were started. Pass "
+            "distribution='data_parallel', or start one process."
         )
-    return known[name, backend]()
+    return known[backend][name]()
 
 
 def _tensorflow_default() -> TensorflowReplicas:

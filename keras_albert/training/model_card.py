@@ -36,7 +36,7 @@ _ON_A_HUB = 'On a hub, the directory is a handle, such as `"hf://user/model"`.'
 
 @dataclass(frozen=True)
 class CardMetadata:
-    """What only the author of a model knows."""
+    """The metadata that only the author of a model knows."""
 
     language: str | None = None
     license: str | None = None
@@ -61,10 +61,9 @@ def front_matter(
     declared: CardMetadata,
     preset: str | None = None,
 ) -> str:
-    """Return the metadata at the beginning of a model card."""
-    # Scores that the hub's metrics lack, or that are not finite, are left out. Source:
-    # the
-    # [specification](https://github.com/huggingface/hub-docs/blob/main/modelcard.md).
+    """Return the metadata at the start of a model card."""
+    # Scores without a metric of the hub, or that are not finite, are left out. Source:
+    # https://github.com/huggingface/hub-docs/blob/main/modelcard.md
     # Slow to import, and needed at the end of a run only.
     from huggingface_hub import EvalResult, ModelCardData  # noqa: PLC0415
 
@@ -85,7 +84,7 @@ def front_matter(
         datasets=None if declared.dataset is None else [declared.dataset],
         eval_results=results or None,
         language=declared.language,
-        # Of "keras", the hub shows code that loads a single file.
+        # For "keras", the hub shows code that loads a single file.
         library_name=_LIBRARY,
         license=declared.license or "unknown",
         metrics=list(dict.fromkeys(x.metric_type for x in results)) or None,
@@ -115,7 +114,7 @@ def plain_text(text: str) -> str:
 
 def code(value: Any) -> str:
     """Return a setting in Markdown's form of code, on one line."""
-    # Of a path only the name: where it lies on this machine does not belong on a card.
+    # Only the name of a path: where it lies on this machine does not belong on a card.
     if isinstance(value, Path) or (isinstance(value, str) and Path(value).is_dir()):
         value = Path(value).name
     line = " ".join(str(value).split())

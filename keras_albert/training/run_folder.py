@@ -160,7 +160,7 @@ def draw_curves(
             marker = "o" if len(points) == 1 else None
             axis.plot(*zip(*points, strict=True), label=label, marker=marker)
         if baselines and name in baselines:
-            axis.axhline(baselines[name], color="gray", ls=":", label="without reading")
+            axis.axhline(baselines[name], color="gray", ls=":", label="baseline")
         axis.set(xlabel=step, title=name.replace("_", " "))
         axis.xaxis.get_major_locator().set_params(integer=True)
         axis.grid(alpha=0.3)

@@ -18,7 +18,7 @@ def test_each_rank_has_a_row(tiny_proto, tmp_path, capsys):
     paths = {"teacher": "teacher", "texts": "texts.txt", "dev": "dev.tsv"}
     words = [w for k, v in paths.items() for w in (f"--{k}", str(tmp_path / v))]
     words += ["--ranks", "0", "2", "--steps", "2", "--repeats", "1"]
-    words += ["--batch-tokens", "64", "--max-length", "16"]
+    words += ["--batch-size", "4", "--max-length", "16"]
     importlib.import_module("compression").main(words)
     printed = capsys.readouterr().out
     lines = [line.split(" | ") for line in printed.splitlines() if line[:1] == "|"]

@@ -14,7 +14,7 @@ from keras_albert import (
 from keras_albert_cli.run_command import run_command
 from tests.compression.test_distill import LENGTHS, TEXTS, backbone
 
-SHORT = ["--batch-tokens", 64, "--max-length", 16]
+SHORT = ["--batch-size", 4, "--max-length", 16]
 
 
 @pytest.fixture(scope="module")
@@ -114,7 +114,7 @@ def test_without_data_the_start_is_saved(presets, tmp_path):
         (["--groups", 1, "--student", "x"], "--student sets the sizes"),
         (
             ["--student", "narrow", "--texts", "texts.txt", "--steps", 1],
-            "have layers of the same width",
+            "and the same width",
         ),
         (["--groups", 3], "`--num-groups` can only be reduced"),
         (

@@ -45,7 +45,7 @@ LENGTHS = {"max_sequence_length": 16, "length_buckets": [16]}
 WORDS = ["the quick brown fox", "the earth is round", "a fox jumped over the fox"]
 TEXTS = [f"{first} {second}" for first in WORDS for second in WORDS] * 4
 # One length of rows, so that few programs are compiled.
-SHORT = {"batch_tokens": 64, "max_length": 16, "verbose": 0}
+SHORT = {"batch_size": 4, "max_length": 16, "verbose": 0}
 
 
 def backbone(seed=3, dropout=0.1, hidden_dim=16):
@@ -207,15 +207,12 @@ def test_hours_become_steps(tokenizer, tmp_path):
     ("change", "message"),
     [
         ({"hours": 1.0, "steps": 1}, "either `hours` or `steps`"),
-        ({"steps": None}, "Pass `hours` or `steps`"),
-        ({"hours": -1.0, "steps": None}, "`hours` must be above 0"),
-        ({"steps": 0}, "steps"),
+        ({"steps": None}, "either `hours` or `steps`"),
+        ({"hours": -1.0, "steps": None}, "`hours` must be a finite number above 0"),
         ({"max_length": 17}, "`max_length` must be at most 16"),
-        ({"batch_tokens": 8}, "batch_tokens"),
-        ({"learning_rate": 2.0}, "`learning_rate` must be"),
-        ({"x": "a text"}, "from a list of texts"),
+        ({"x": "a text"}, "`x` must be a list of at least two texts"),
         ({"x": ["", ""]}, "All texts are empty"),
-        ({"y": [1]}, "Train on these with `fit`"),
+        ({"y": [1]}, "Train on it with `fit`"),
     ],
 )
 def test_arguments_are_checked_first(tokenizer, change, message):
@@ -231,7 +228,7 @@ def test_models_must_fit_each_other(tokenizer, tiny_proto):
     teacher = embedder(tokenizer)
     with pytest.raises(TypeError, match="must be a task"):
         distill(backbone(), teacher, TEXTS, steps=1)
-    with pytest.raises(ValueError, match="of the same class"):
+    with pytest.raises(ValueError, match="same class and the same width"):
         distill(classifier(tokenizer), teacher, TEXTS, steps=1)
     with pytest.raises(ValueError, match="are the same model"):
         distill(teacher, teacher, TEXTS, steps=1)

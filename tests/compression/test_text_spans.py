@@ -8,13 +8,16 @@ from keras_albert.compression.text_spans import (
     span,
     split_texts,
 )
+from tests.one_backend import on_one_backend
+
+pytestmark = on_one_backend
 
 TEXT = "the quick fox. the brown fox jumped! is the earth round? it is. " * 4
 
 
 @pytest.fixture(scope="module")
 def spans(tiny_proto):
-    how = ([AlbertTokenizer(tiny_proto)], 96, 24, True, 0)
+    how = ([AlbertTokenizer(tiny_proto)], 4, 24, True, 0)
     return TextSpans([TEXT, "", "the earth is round"], *how).measured()
 
 

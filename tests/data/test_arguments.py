@@ -5,8 +5,11 @@ import numpy as np
 import pytest
 
 from keras_albert import AlbertClassifierPreprocessor
+from tests.one_backend import on_one_backend
 from tests.tasks.question_answering.small_reader import small_reader, toy_reading
 from tests.tasks.small_models import small_backbone, small_tagger, toy_tags
+
+pytestmark = on_one_backend
 
 
 @pytest.fixture(scope="module")

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 import torch
 
+from tests.one_backend import on_one_backend
 from tests.tasks.question_answering.small_reader import small_reader, toy_reading
 from tests.tasks.small_models import (
     small_chooser,
@@ -21,7 +22,10 @@ datasets = pytest.importorskip("datasets")
 pl = pytest.importorskip("polars")
 
 # What Keras says of a stream.
-pytestmark = pytest.mark.filterwarnings("ignore:Your input ran out of data:UserWarning")
+pytestmark = [
+    on_one_backend,
+    pytest.mark.filterwarnings("ignore:Your input ran out of data:UserWarning"),
+]
 
 NAMES = ["neg", "pos"]
 ROWS = 8

@@ -3,7 +3,10 @@
 import numpy as np
 import pytest
 
+from tests.one_backend import on_one_backend
 from tests.tasks.small_models import small_tagger
+
+pytestmark = on_one_backend
 
 TEXTS = ["lamps", "rain", "the hill"]
 

@@ -2,6 +2,9 @@ import pytest
 
 from keras_albert.data.tables import RawData, split_validation
 from keras_albert.text.reading import TextBatch, text_columns
+from tests.one_backend import on_one_backend
+
+pytestmark = on_one_backend
 
 
 def test_splits_pairs_and_ids():

@@ -18,7 +18,6 @@ import keras_albert
 from keras_albert import AlbertBackbone, AlbertTokenizer
 from keras_albert.tasks.optimizers import adamw
 from keras_albert.text import train_vocabulary
-from tests.several_processes import optimize_graphs
 from tests.tasks.question_answering.small_reader import toy_reading
 from tests.tasks.small_models import toy_pairs, toy_questions, toy_tags
 
@@ -26,7 +25,6 @@ if __name__ == "__main__" and keras.config.backend() == "tensorflow":
     # Before a tokenizer asks for one of them.
     import tensorflow as tf
 
-    optimize_graphs(False)
     two = [tf.config.LogicalDeviceConfiguration()] * 2
     tf.config.set_logical_device_configuration(
         tf.config.list_physical_devices("CPU")[0], two

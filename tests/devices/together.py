@@ -14,7 +14,7 @@ import sys
 import keras
 import numpy as np
 
-from tests.several_processes import BACKEND, optimize_graphs
+from tests.several_processes import BACKEND
 
 
 def connect(way):
@@ -22,7 +22,6 @@ def connect(way):
     if BACKEND == "tensorflow":
         import tensorflow as tf
 
-        optimize_graphs(False)
         strategy = tf.distribute.MultiWorkerMirroredStrategy()
         return strategy.cluster_resolver.task_id, strategy.scope
     if BACKEND == "torch":

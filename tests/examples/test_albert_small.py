@@ -73,7 +73,7 @@ def test_from_an_encoder_to_four_presets(tmp_path, encoder, data):
     texts = [str(stories), str(tmp_path / "long.txt")]
     arguments = [str(encoder), "--texts", *texts, "--steps", "2", "--epochs", "1"]
     arguments += ["--embedding-dim", "8", "--rank", "2", "--output", str(output)]
-    arguments += ["--precision", "mixed_bfloat16", "--batch-tokens", "256"]
+    arguments += ["--precision", "mixed_bfloat16", "--batch-size", "2"]
     arguments += ["--workers", "1"]
     for name in ("sst2", "ner", "squad"):
         arguments += [f"--{name}", str(data / name)]

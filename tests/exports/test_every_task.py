@@ -28,6 +28,8 @@ from tests.exports.served_calls import (
 from tests.exports.served_models import HARD, LONG, MASKED, make_tasks, write
 
 pytest.importorskip("tensorflow_text")
+# Each change tests one export of each format, in the files beside this one.
+pytestmark = pytest.mark.nightly
 
 
 @pytest.fixture(scope="module")

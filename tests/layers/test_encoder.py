@@ -13,7 +13,6 @@ from keras_albert.layers.run_layers import scan_layers
 from tests.compiled import gradients, program_size, to_numpy
 from tests.layers.layer_checks import check_layer, check_saving, check_training
 from tests.random_weights import add_noise
-from tests.several_processes import optimize_graphs
 
 ARGUMENTS = {
     "num_layers": 4,
@@ -339,12 +338,8 @@ def test_tensorflow_optimizes_the_loop():
     ids = np.random.default_rng(0).integers(5, 20_000, (27, 512), "int32")
     inputs = {"token_ids": ids, "padding_mask": np.ones_like(ids)}
     inputs["segment_ids"] = np.zeros_like(ids)
-    optimize_graphs(True)
-    try:
-        # In large batches it keeps sums of three tensors in a variable of the loop.
-        function = tf.function(backbone)
-        tensors = {name: tf.constant(array) for name, array in inputs.items()}
-        for _ in range(2):
-            assert np.isfinite(function(tensors)["sequence_output"]).all()
-    finally:
-        optimize_graphs(False)
+    # In large batches it keeps sums of three tensors in a variable of the loop.
+    function = tf.function(backbone)
+    tensors = {name: tf.constant(array) for name, array in inputs.items()}
+    for _ in range(2):
+        assert np.isfinite(function(tensors)["sequence_output"]).all()

@@ -28,7 +28,6 @@ from tests.one_backend import on_one_backend_except
 from tests.peers.keras_hub_checks import (
     assert_close,
     check_precision,
-    check_preprocessing,
     check_preprocessor,
     check_quantization,
     check_saving,
@@ -118,16 +117,6 @@ class TestBackbone:
         assert backbone.num_groups == 2
 
 
-class TestTokenizer:
-    """`AlbertTokenizerTest`."""
-
-    def test_tokenizer_basics(self, hub_proto):
-        texts = [*FOX, "the earth is round"]
-        tokenizer = AlbertTokenizer(hub_proto)
-        check_preprocessing(tokenizer, texts, [[5, 10, 6, 8], [5, 7, 9, 11]])
-        assert list(tokenizer.detokenize(tokenizer(texts))) == texts
-
-
 class TestTextClassifierPreprocessor:
     """`AlbertTextClassifierPreprocessorTest`."""
 
@@ -170,21 +159,6 @@ class TestMaskedLMPreprocessor:
         }
         expected = (x, [[5, 10, 6, 8]], [[1.0, 1.0, 1.0, 1.0]])
         check_preprocessor(preprocessor, FOX, expected, in_graph=False)
-
-    def test_no_masking_zero_rate(self, hub_proto):
-        preprocessor = AlbertMaskedLMPreprocessor(
-            AlbertTokenizer(hub_proto),
-            mask_selection_rate=0.0,
-            mask_selection_length=4,
-            sequence_length=12,
-        )
-        x = {
-            "token_ids": [[2, 5, 10, 6, 8, 3, 0, 0, 0, 0, 0, 0]],
-            "segment_ids": [[0] * 12],
-            "padding_mask": [[1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0]],
-            "mask_positions": [[0, 0, 0, 0]],
-        }
-        assert_close(preprocessor(FOX), (x, [[0] * 4], [[0.0] * 4]))
 
     def test_mapped_over_a_data_set(self, hub_proto):
         """A difference: masks are not drawn inside a graph of `tf.data`."""

@@ -15,6 +15,9 @@ from keras_albert import (
 )
 from keras_albert.text import TextRules
 from tests.compiled import gradients, to_numpy
+from tests.one_backend import on_one_backend
+
+pytestmark = on_one_backend
 
 BATCH, LENGTH, VOCABULARY, CHOICES = 2, 7, 32, 4
 SIZES = {
@@ -86,15 +89,6 @@ def test_initial_weights():
         if variable.path.endswith("token_embedding/embeddings"):
             assert abs(values.std() / 0.02 - 0.88) < 0.02  # of the cut normal
             assert abs(values.mean()) < 1e-3
-
-
-def test_conversion_reversible(tiny_proto):
-    """And `test_convert_token_and_id`."""
-    tokenizer = AlbertTokenizer(tiny_proto)
-    for token_id, token in enumerate(tokenizer.get_vocabulary()):
-        assert tokenizer.token_to_id(token) == token_id
-        assert tokenizer.id_to_token(token_id) == token
-    assert tokenizer.token_to_id("no token of it") == 1
 
 
 @pytest.mark.shared_data

@@ -5,7 +5,10 @@ import itertools
 import pytest
 
 from keras_albert import AlbertClassifierPreprocessor, AlbertTokenizer
+from tests.one_backend import on_one_backend
 from tests.preprocessors.test_classification import assert_equal
+
+pytestmark = on_one_backend
 
 
 @pytest.fixture(scope="module")

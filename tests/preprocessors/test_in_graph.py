@@ -75,7 +75,7 @@ GRAPHS = [graph_of(tokenizer) for tokenizer in TOKENIZERS]
 
 
 @pytest.mark.parametrize("number", range(len(RULES)))
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=20)
 @given(text=TEXTS)
 @example("".join(HARD_TEXTS))
 @example(" ".join(HARD_TEXTS))

@@ -5,8 +5,6 @@ import os
 import signal
 import sys
 
-from tests.several_processes import optimize_graphs
-
 
 def main():
     """Pretrain by the settings in a file, on the number of virtual CPUs in it."""
@@ -17,7 +15,6 @@ def main():
     if keras.config.backend() == "tensorflow":
         import tensorflow as tf
 
-        optimize_graphs(False)
         cpu = tf.config.list_physical_devices("CPU")[0]
         devices = [tf.config.LogicalDeviceConfiguration()] * given["devices"]
         tf.config.set_logical_device_configuration(cpu, devices)

@@ -114,9 +114,7 @@ def test_replicas_learn_as_one(
         np.testing.assert_allclose(x, y, atol=2e-4)
 
 
-@pytest.mark.parametrize(
-    "name", ["several", "data_parallel:2", "model_parallel", "model_parallel:many"]
-)
+@pytest.mark.parametrize("name", ["several", "data_parallel:2", "model_parallel:many"])
 def test_names_what_there_is(name):
     message = r"`distribution` must be one of 'none'.*Received"
     with pytest.raises(ValueError, match=message):

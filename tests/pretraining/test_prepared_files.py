@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -83,7 +84,7 @@ def test_facts_are_compared(folder):
         PretrainingData(folder)
     shard(folder).unlink()
     path.write_text(json.dumps(stored))
-    with pytest.raises(FileNotFoundError, match=f"{name} is missing, though"):
+    with pytest.raises(FileNotFoundError, match=name):
         PretrainingData(folder)
 
 
@@ -114,12 +115,14 @@ def test_a_damaged_end_of_a_file_names_it(folder):
 def test_files_beyond_a_number_are_closed_and_opened_again(folder, monkeypatch):
     monkeypatch.setattr(prepared_files, "_MAX_OPEN", 1)
     paths = [str(shard(folder)), str(shard(folder, "held_out"))]
-    files = prepared_files.ExampleFiles(paths)
+    facts = json.loads((folder / METADATA_FILE).read_text())["files"]
+    files = prepared_files.ExampleFiles(paths, facts)
     rows = np.array([0, 60, 1, 71, 47, 48])
     found = files.segments(rows)
     for number, row in enumerate(rows):
-        one = prepared_files.ExampleFile(paths[int(row >= 48)]).segments(row % 48)
-        for part, expected in zip(found, one, strict=True):
+        path = paths[int(row >= 48)]
+        one = prepared_files.ExampleFile(path, facts[Path(path).name])
+        for part, expected in zip(found, one.segments(row % 48), strict=True):
             np.testing.assert_array_equal(part.to_lists()[number], expected)
     assert sum(file._descriptor is not None for file in files._files) == 1
 

@@ -17,6 +17,9 @@ from keras_albert.utils.remote import upload
 from tests.one_backend import on_one_backend
 from tests.pretraining.same_run import assert_same_run, curve
 
+# The tests of stages resume a stopped run on each backend.
+pytestmark = on_one_backend
+
 
 def start(path):
     return subprocess.Popen(
@@ -33,8 +36,6 @@ def wait_for_rows(process, folder, count):
         time.sleep(0.01)
 
 
-# What a stop leaves is resumed on each backend by the tests of stages.
-@on_one_backend
 def test_killed_at_random_it_comes_out_the_same(settings, whole_run, tmp_path):
     folder = RunFolder(tmp_path / "run")
     path = tmp_path / "settings.json"
@@ -73,19 +74,15 @@ def config_of(settings, output, **changed):
     return PretrainingConfig(**settings | {"output": str(output)} | changed)
 
 
-@on_one_backend
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_it_with_a_checkpoint(
-    settings, whole_run, at_batch, tmp_path, number
-):
+def test_a_signal_ends_it_with_a_checkpoint(settings, whole_run, at_batch, tmp_path):
     config = config_of(settings, tmp_path / "run")
     folder = RunFolder(tmp_path / "run")
     # Batches are made in advance: training is at step 40 to 46 when the signal comes.
-    at_batch[45] = lambda batch: signal.raise_signal(number)
-    before = signal.getsignal(number)
+    at_batch[45] = lambda batch: signal.raise_signal(signal.SIGINT)
+    before = signal.getsignal(signal.SIGINT)
     with pytest.raises(KeyboardInterrupt):
         pretrain(config, verbose=0)
-    assert signal.getsignal(number) == before
+    assert signal.getsignal(signal.SIGINT) == before
     checkpoint = TrainingCheckpoint.read(folder.last)
     # Not the checkpoint of the last interval; between updates of the weights.
     assert 40 <= checkpoint.step <= 46
@@ -95,7 +92,6 @@ def test_a_signal_ends_it_with_a_checkpoint(
     assert_same_run(folder, whole_run[0])
 
 
-@on_one_backend
 def test_at_an_address_another_machine_resumes_it(
     settings, whole_run, at_batch, prepared, tmp_path, monkeypatch
 ):
@@ -119,7 +115,6 @@ def test_at_an_address_another_machine_resumes_it(
         pretrain(config, verbose=0)
 
 
-@on_one_backend
 def test_a_loss_that_is_no_number_ends_it(settings, whole_run, at_batch, tmp_path):
     config = config_of(settings, tmp_path / "run")
     folder = RunFolder(tmp_path / "run")
@@ -141,7 +136,6 @@ def test_a_loss_that_is_no_number_ends_it(settings, whole_run, at_batch, tmp_pat
     assert_same_run(folder, whole_run[0])
 
 
-@on_one_backend
 def test_other_settings_are_another_run(settings, at_batch, tmp_path):
     at_batch[20] = lambda batch: signal.raise_signal(signal.SIGTERM)
     with pytest.raises(KeyboardInterrupt):

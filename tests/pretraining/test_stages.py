@@ -55,7 +55,7 @@ def staged_run(staged, tmp_path_factory):
 def test_stages_follow_each_other(staged, staged_run):
     folder, scores = staged_run
     stages = read_stages(PretrainingConfig(output="x", **staged))
-    ends = [(stage.begin, stage.end) for stage in stages]
+    ends = [(stage.start, stage.end) for stage in stages]
     assert ends == [(0, 20), (20, 30), (30, 40)]
     x, y, _ = stages[0].batches().batch(0)
     assert x["token_ids"].shape == (8, 16)
@@ -186,14 +186,11 @@ def two(*more, **first):
         ({"stages": [{"steps": 10}, {"steps": 50}]}, "the last one gets the rest"),
         (two(steps=60), "ends after steps=60"),
         (two(steps=15), "multiple of log_every=10"),
-        (two(steps=1.5), r"between 0 and 1\. Received: steps=1\.5"),
         (two(steps=10, batch_size=0), r"stages\[0\]`: `batch_size"),
         (
             two(steps=10, backbone={"num_layers": 1}) | {"min_layers": 2},
-            r"stages\[0\]`: `min_layers` must be from 1 to num_layers=1\. Received",
+            r"stages\[0\]`: `min_layers` must be at most 1\. Received",
         ),
-        (two("short"), "must contain settings by name"),
-        ({"ema_momentum": 1.0}, "`ema_momentum` must be at least 0 and below 1"),
     ],
 )
 def test_errors(settings, changes, message):

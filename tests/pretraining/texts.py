@@ -27,10 +27,10 @@ def make_documents(count, seed=0, sentences=(1, 30)):
         drawn = rng.integers(len(SENTENCES), size=int(rng.integers(*sentences)))
         chosen = [SENTENCES[i] for i in drawn]
         cuts = np.cumsum(rng.integers(1, 4, len(chosen))).tolist()
-        begins = [0, *(cut for cut in cuts if cut < len(chosen))]
-        ends = [*begins[1:], len(chosen)]
+        starts = [0, *(cut for cut in cuts if cut < len(chosen))]
+        ends = [*starts[1:], len(chosen)]
         documents.append(
-            [" ".join(chosen[b:e]) for b, e in zip(begins, ends, strict=True)]
+            [" ".join(chosen[b:e]) for b, e in zip(starts, ends, strict=True)]
         )
     return documents
 

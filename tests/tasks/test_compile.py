@@ -4,6 +4,9 @@ import pytest
 
 from keras_albert import AlbertClassifier
 from keras_albert.tasks.optimizers import default_learning_rate, default_optimizer
+from tests.one_backend import on_one_backend
+
+pytestmark = on_one_backend
 
 
 @pytest.fixture(scope="module")

@@ -13,10 +13,13 @@ from keras_albert import (
     AlbertTokenClassifier,
 )
 from keras_albert.checkpoints import export_checkpoint
+from tests.one_backend import on_one_backend
 from tests.peers.keras_checks import small_classifier
 from tests.tasks.masked_lm.masked_lm_models import make_masked_lm, make_pretrainer
 from tests.tasks.question_answering.small_reader import small_reader
 from tests.tasks.small_models import small_chooser, small_embedder, small_tagger
+
+pytestmark = on_one_backend
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,11 @@
 import numpy as np
 import pytest
 
+from tests.one_backend import on_one_backend
 from tests.random_weights import fill_weights
 from tests.tasks.small_models import small_embedder
+
+pytestmark = on_one_backend
 
 SHORT = ["bread by the old sea", "", "rain", " \t "]
 LONG = "the old river and lamps " * 9 + "a storm in town, rain by the hill " * 11

@@ -5,6 +5,9 @@ import pytest
 
 from keras_albert.tasks.optimizers import default_learning_rate
 from keras_albert.tasks.recipes import RECIPE_NAMES, recipe
+from tests.one_backend import on_one_backend
+
+pytestmark = on_one_backend
 
 
 @pytest.mark.parametrize("name", RECIPE_NAMES)

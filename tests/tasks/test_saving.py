@@ -7,6 +7,10 @@ import keras
 import numpy as np
 import pytest
 
+from tests.one_backend import on_one_backend
+
+pytestmark = on_one_backend
+
 BACKENDS = ("tensorflow", "jax", "torch")
 TEXTS = ["the old lamps", "", "storm and rain " * 20, "bread 🙂"]
 

@@ -11,7 +11,10 @@ from keras_albert import (
     AlbertTextEmbedder,
     AlbertTokenizer,
 )
+from tests.one_backend import on_one_backend
 from tests.tasks.masked_lm.masked_lm_models import make_masked_lm, make_pretrainer
+
+pytestmark = on_one_backend
 
 PAIRS = (["the old [MASK]", "rain"], ["on the hill", "[MASK] by the sea"])
 

@@ -1,7 +1,7 @@
 """Stands in for the Python interpreter; see `warm_python`.
 
 Hands the program to the server of its backend, with this process's files. What asks for
-options of the interpreter itself gets a process of its own.
+options of the interpreter itself gets a separate process.
 """
 
 import contextlib
@@ -15,7 +15,7 @@ import sys
 import time
 
 _ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-# Another module's workers may start processes and threads of their own.
+# Another module's workers may start other processes and threads.
 _OURS = ("keras_albert", "tests.")
 
 
@@ -58,7 +58,7 @@ def connect(python, folder):
         except (ConnectionRefusedError, FileNotFoundError):
             with contextlib.suppress(FileNotFoundError):
                 os.remove(path)
-            # The test process holds the other end, and ends the server with itself.
+            # The test process keeps the other end, and ends the server with itself.
             with open(os.path.join(folder, "alive")) as alive:
                 server = subprocess.Popen(
                     [python, "-m", "tests.warm_python.server", path],

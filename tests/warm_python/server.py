@@ -64,7 +64,7 @@ def _start(listener, selector):
     child = os.pidfd_open(pid)
     connection.sendall(f"{pid}\n".encode())
     selector.register(child, selectors.EVENT_READ, (pid, connection))
-    # Closed by the client's end; then its program ends, too.
+    # Closed when the client ends; then its program ends as well.
     selector.register(connection, selectors.EVENT_READ, (pid, child))
     return None
 
@@ -95,7 +95,7 @@ def _run(request):
     sys.path[:] = places + [place for place in sys.path if place not in places]
     # Another environment may name another place.
     tempfile.tempdir = None
-    # Keras draws seeds with `random`, which is seeded anew in a fork; NumPy is not.
+    # Keras draws seeds with `random`, which a fork seeds again; NumPy it does not.
     sys.modules["numpy"].random.seed()
     if kind == "-c":
         sys.path.insert(0, "")
@@ -135,11 +135,6 @@ def end(program):
 if __name__ == "__main__":
     with contextlib.suppress(ImportError):
         import tensorflow_text  # noqa: F401
-
-        from tests.several_processes import optimize_graphs
-
-        # Programs that `verify` starts do, with an interpreter of their own.
-        optimize_graphs(False)
     import keras_hub  # noqa: F401
 
     gc.collect()

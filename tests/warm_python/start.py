@@ -5,7 +5,7 @@ import os
 import sys
 from pathlib import Path
 
-# A process of its own: for what a program imports, and for the limits of a process.
+# A separate process: for what a program imports, and for the limits of a process.
 REAL_PYTHON = sys.executable
 
 

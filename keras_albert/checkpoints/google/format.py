@@ -50,7 +50,6 @@ from keras_albert.tasks.cloning import merge_adapters
 from keras_albert.text.tokenizer import word_piece
 from keras_albert.text.tokenizer.vocabularies import open_vocabulary
 from keras_albert.utils.reading import write_json
-from keras_albert.utils.temporary import temporary_directory
 
 _LIBRARY = "google-research/albert"
 _VOCABULARY_FILE = "30k-clean.model"

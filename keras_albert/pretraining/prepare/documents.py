@@ -4,7 +4,6 @@ import gzip
 import hashlib
 import json
 import os
-import re
 import tempfile
 import threading
 import zlib
@@ -32,14 +31,14 @@ class InputPart:
     size: int
     # Seconds, the time of its last change.
     changed: float
-    begin: int = 0
+    start: int = 0
     # `None` for a compressed file, whose end is unknown.
     end: int | None = None
 
     @property
     def num_bytes(self) -> int:
         """The number of bytes of the part, compressed if the file is."""
-        return (self.size if self.end is None else self.end) - self.begin
+        return (self.size if self.end is None else self.end) - self.start
 
     @property
     def is_compressed(self) -> bool:
@@ -68,9 +67,9 @@ def find_parts(inputs: Sequence[str], part_size: int) -> list[InputPart]:
         if whole.is_compressed:
             parts.append(whole)
             continue
-        for begin in range(0, whole.size, part_size):
-            end = min(begin + part_size, whole.size)
-            parts.append(InputPart(path, whole.size, whole.changed, begin, end))
+        for start in range(0, whole.size, part_size):
+            end = min(start + part_size, whole.size)
+            parts.append(InputPart(path, whole.size, whole.changed, start, end))
     return parts
 
 
@@ -81,7 +80,7 @@ def beam_path(path: str | os.PathLike[str]) -> str:
 
 @contextmanager
 def beam_output(path: str | os.PathLike[str]) -> Iterator[str]:
-    """Yield a directory for Beam: a local one, uploaded later, if it lacks a store."""
+    """Yield a directory for Beam: a local one, if it is uploaded later."""
     output = beam_path(path)
     if is_remote(output):
         try:
@@ -103,14 +102,8 @@ def beam_filesystems() -> Any:
 # Longer lines are not text; they are skipped without being kept in memory.
 MAX_LINE_BYTES = 2**24
 _BROKEN_GZIP = (EOFError, gzip.BadGzipFile, zlib.error)
-_BINARY = {
-    "bzip2": rb"BZh[1-9]1AY&SY",
-    "gzip": rb"\x1f\x8b\x08",
-    "xz": rb"\xfd7zXZ\0",
-    "zstd": rb"\x28\xb5\x2f\xfd",
-    "zip": rb"PK\x03\x04",
-    "PDF": rb"%PDF-",
-}
+# The first bytes of bzip2, gzip, zstd and PDF, which may have no byte 0 for long.
+_BINARY = (b"BZh", b"\x1f\x8b\x08", b"\x28\xb5\x2f\xfd", b"%PDF-")
 _HEAD_BYTES = 1024
 # Longer documents are processed in sections, so that no document fills the memory.
 SECTION_CHARACTERS = 2**20
@@ -119,7 +112,7 @@ SECTION_CHARACTERS = 2**20
 class Section(NamedTuple):
     """A document, or a part of a very long one."""
 
-    # 16 bytes, computed from the beginning of the document.
+    # 16 bytes, computed from the start of the document.
     key: bytes
     # 0 for the document's first section, and so on.
     number: int
@@ -132,7 +125,7 @@ def read_documents(
     counters: Counter[str],
     progress: Callable[[int], None] = lambda _: None,
 ) -> Iterator[Section]:
-    """Read the documents that begin in a part of a file."""
+    """Read the documents that start in a part of a file."""
     # Each document belongs to exactly one part, however the file is split.
     with _open(part) as (file, stream):
         lines = _Lines(stream, part, counters)
@@ -142,7 +135,7 @@ def read_documents(
         for document in documents:
             yield from _sections(document, counters)
             # The last document may end in the next part.
-            progress(min(file.tell() - part.begin, part.num_bytes))
+            progress(min(file.tell() - part.start, part.num_bytes))
     progress(part.num_bytes)
 
 
@@ -162,26 +155,24 @@ def _open(part: InputPart) -> Iterator[tuple[Any, Any]]:
 
 
 def _check_text(part: InputPart, stream: Any) -> None:
-    """Raise if a file begins as no text does."""
-    if part.begin:
+    """Raise if a file starts as no text does."""
+    if part.start:
         return
     try:
         head = stream.read(_HEAD_BYTES)
     finally:
         stream.seek(0)
-    known = (what for what, mark in _BINARY.items() if re.match(mark, head))
-    what = next(known, "a binary file or UTF-16" if b"\0" in head else None)
-    if what is not None:
+    if b"\0" in head or head.startswith(_BINARY):
         raise ValueError(
-            f"{part.path} is not text in UTF-8: it begins as {what} does. Decompress "
+            f"{part.path} is not text in UTF-8, but compressed or binary. Decompress "
             "or convert it; compressed files are read if they are gzip, and end in .gz."
         )
 
 
 class _Lines:
-    """The decoded lines of a file, from the first one that begins in a part."""
+    """The decoded lines of a file, from the first one that starts in a part."""
 
-    # Yields whether a line begins before the part's end, and its text, or `None` for a
+    # Yields whether a line starts before the part's end, and its text, or `None` for a
     # line that cannot be read.
 
     def __init__(
@@ -192,9 +183,9 @@ class _Lines:
         self._counters = counters
 
     def __iter__(self) -> Iterator[tuple[bool, str | None]]:
-        place, end = self.part.begin, self.part.end
+        place, end = self.part.start, self.part.end
         if place:
-            # A line that begins before the part belongs to the previous part.
+            # A line that starts before the part belongs to the previous part.
             self._stream.seek(place - 1)
             place += self._skip_line() - 1
         while line := self._read_line():
@@ -232,9 +223,9 @@ class _Lines:
 
 def _plain_documents(lines: _Lines) -> Iterator[Iterator[str]]:
     """Yield documents as iterators of lines; blank lines separate documents."""
-    # A document belongs to the part in which the last blank line before it begins.
+    # A document belongs to the part in which the last blank line before it starts.
     source = iter(lines)
-    if lines.part.begin:
+    if lines.part.start:
         # Lines before the first blank line belong to a document of the previous part.
         for is_inside, line in source:
             if not is_inside:
@@ -282,7 +273,7 @@ def _json_documents(
         except (ValueError, RecursionError):
             counters["lines dropped: broken JSON"] += 1
         except (KeyError, TypeError, AttributeError, IndexError) as error:
-            if isinstance(error, KeyError) and number == 1 and not lines.part.begin:
+            if isinstance(error, KeyError) and number == 1 and not lines.part.start:
                 # The other lines have the same fields.
                 fields = ", ".join(map(repr, list(document)[:9])) or "none"
                 raise ValueError(

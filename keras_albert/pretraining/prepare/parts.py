@@ -157,15 +157,10 @@ def appearing_files(output: str, paths: list[str]) -> Iterator[list[Any]]:
 def make_directory(path: str) -> None:
     """Make a directory, unless it exists or the filesystem has none."""
     filesystems = documents.beam_filesystems()
-    if os.path.isfile(path):
-        raise NotADirectoryError(
-            f"{path} is a file, but a directory must be written there. Choose another "
-            "path."
-        )
     try:
         filesystems.mkdirs(path)
     except OSError:
-        if not filesystems.exists(path):
+        if os.path.isfile(path) or not filesystems.exists(path):
             raise
 
 
@@ -176,7 +171,7 @@ def _digest(contents: bytes) -> str:
 
 def _finished(path: str) -> Report | None:
     """Return the report of a finished part; `None` if it is to be done."""
-    # Damaged reports are written anew.
+    # Damaged reports are written again.
     with suppress(ValueError, KeyError, AttributeError, TypeError):
         stored = read_report(path)
         counters = {str(name): int(n) for name, n in stored["counters"].items()}
@@ -184,7 +179,7 @@ def _finished(path: str) -> Report | None:
     return None
 
 
-# What workers call, by name.
+# Workers call these by name.
 
 
 @functools.lru_cache(maxsize=1)

@@ -44,7 +44,7 @@ from keras_albert.pretraining.prepared_files import (
 from keras_albert.text.tokenizer.read_word_piece import split_pieces
 from keras_albert.text.tokenizer.train_vocabulary import train_vocabulary
 from keras_albert.text.tokenizer.vocabularies import VocabularySource
-from keras_albert.utils.arguments import check_at_least, check_positive
+from keras_albert.utils.arguments import check_at_least, check_positive, check_rates
 
 # Beam appends this to error messages.
 _WHERE = " [while running "
@@ -140,11 +140,6 @@ def _raised_by_worker(error: BaseException) -> BaseException:
 
 # Seconds to minutes of work per part, and shards of similar size.
 PART_SIZE = 64 * 2**20
-# By fingerprints, and by numbers as in earlier versions.
-_REPORT = re.compile(r"(?:[0-9a-f]{16}|\d{5,})\.json")
-_SHARD = re.compile(
-    rf"(?:{'|'.join(SPLITS)})-(?:[0-9a-f]{{16}}|\d{{5,}}-of-\d{{5,}})\.arrow"
-)
 _BROKEN = "files dropped from a place on: broken gzip"
 
 
@@ -225,12 +220,7 @@ def prepare_examples(
         ((4, 512), (4,))
     """
     patterns = [inputs] if isinstance(inputs, str | os.PathLike) else list(inputs)
-    if not patterns:
-        raise ValueError("There are no inputs. Pass text files or globs.")
-    for name, rate in {"held_out": held_out, "short_seq_prob": short_seq_prob}.items():
-        if not 0 <= rate < 1:
-            msg = f"`{name}` must be from 0 to below 1. Received: {name}={rate}"
-            raise ValueError(msg)
+    check_rates(held_out=held_out, short_seq_prob=short_seq_prob)
     check_at_least(8, sequence_length=sequence_length)
     check_at_least(0, seed=seed)
     check_positive(part_size=part_size)
@@ -238,10 +228,8 @@ def prepare_examples(
         make_directory(place)
         parts = find_parts([beam_path(pattern) for pattern in patterns], part_size)
         if not parts:
-            raise ValueError(
-                f"The files are empty: {', '.join(map(str, patterns))}. Pass files "
-                "with text."
-            )
+            names = ", ".join(map(str, patterns))
+            raise ValueError(f"There is no text in [{names}]. Pass files with text.")
         proto = _read_vocabulary(vocabulary)
         pairs = PairSettings(int(sequence_length), short_seq_prob, int(seed), language)
         settings = PreparationSettings(place, proto, pairs, held_out, text_field)
@@ -270,8 +258,7 @@ def _read_vocabulary(vocabulary: str | os.PathLike[str] | bytes) -> bytes:
             except ValueError as error:
                 raise ValueError(
                     f"There is no vocabulary at {path!r}, and no preset of that name "
-                    f"({error}) Train one with "
-                    "`keras_albert.pretraining.train_vocabulary_on`."
+                    f"({error}) Train one with `train_vocabulary_on`."
                 ) from error
         with filesystems.open(path) as stream:
             content = stream.read()
@@ -292,7 +279,7 @@ def _clear(settings: PreparationSettings, parts: list[InputPart]) -> None:
     try:
         stored = read_report(metadata)
     except ValueError:
-        # Damaged; it is written anew.
+        # Damaged; it is written again.
         stored = {}
     if stored and "format_version" not in stored:
         raise ValueError(
@@ -346,7 +333,7 @@ def _finish(
     with appearing_files(output, paths) as streams:
         for stream, content in zip(streams, contents, strict=True):
             stream.write(content)
-    _delete_stale(settings, set(files), {f"{each}.json" for each in fingerprints})
+    _delete_stale(output, {*files, *(f"{each}.json" for each in fingerprints)})
     return metadata
 
 
@@ -358,10 +345,10 @@ def _check_sizes(output: str, files: dict[str, dict[str, int]]) -> None:
         filesystems.split(file.path)[1]: file.size_in_bytes
         for file in found.metadata_list
     }
-    lacking = [name for name in files if sizes.get(name) != files[name]["bytes"]]
-    if lacking:
+    missing = [name for name in files if sizes.get(name) != files[name]["bytes"]]
+    if missing:
         raise ValueError(
-            f"Of {len(files)} files, {', '.join(lacking[:9])} are missing in {output} "
+            f"Of {len(files)} files, {', '.join(missing[:9])} are missing in {output} "
             "or have another size: is it on a file system that all workers share? "
             f"Delete {path_in(output, PARTS_FOLDER)}, and repeat the command."
         )
@@ -383,26 +370,18 @@ def _broken_files(
     return broken
 
 
-def _delete_stale(
-    settings: PreparationSettings, shards: set[str], reports: set[str]
-) -> None:
+def _delete_stale(output: str, kept: set[str]) -> None:
     """Delete files of other parts and of killed runs."""
     filesystems = beam_filesystems()
-    folder = path_in(settings.output, PARTS_FOLDER)
-    found = filesystems.match(
-        [path_in(settings.output, "*.arrow"), path_in(folder, "*.json")]
-    )
+    patterns = [path_in(output, f"{split}-*.arrow") for split in SPLITS]
+    patterns.append(path_in(output, PARTS_FOLDER, "*.json"))
     stale = [
         file.path
-        for match, kept, pattern in zip(
-            found, (shards, reports), (_SHARD, _REPORT), strict=True
-        )
+        for match in filesystems.match(patterns)
         for file in match.metadata_list
-        if (name := filesystems.split(file.path)[1]) not in kept
-        and pattern.fullmatch(name)
+        if filesystems.split(file.path)[1] not in kept
     ]
-    temporary = path_in(settings.output, TEMPORARY_FOLDER)
-    filesystems.delete([*stale, temporary])
+    filesystems.delete([*stale, path_in(output, TEMPORARY_FOLDER)])
 
 
 # Enough for tens of thousands of pieces, with some gigabytes of memory.

@@ -36,7 +36,7 @@ class SentencePairs:
     # - A row has at least two sentences, of the same document, even if one would fill
     #   it. One that is left alone at an end of the document is dropped and counted:
     #   the place of the full stop would reveal the order of two halves of a sentence.
-    # - Half of the documents are processed from end to beginning. The sentence that
+    # - Half of the documents are processed from end to start. The sentence that
     #   fills a row up is longer than others; if it were always in the second segment,
     #   the lengths would reveal the order.
     # - If an odd number of tokens fits, the segment with one more is chosen at random.
@@ -60,12 +60,12 @@ class SentencePairs:
             return
         ends = np.cumsum(lengths)
         for first, middle, last in self._chunks(lengths, generator, counters):
-            begin = int(ends[first] - lengths[first])
+            start = int(ends[first] - lengths[first])
             boundary, end = int(ends[middle - 1]), int(ends[last - 1])
-            a, b = self._cut(boundary - begin, end - boundary, generator)
-            counters["tokens dropped: beyond a row"] += end - begin - a[1] - b[1]
-            begins = (begin + a[0], boundary + b[0])
-            places = np.r_[begins[0] : begins[0] + a[1], begins[1] : begins[1] + b[1]]
+            a, b = self._cut(boundary - start, end - boundary, generator)
+            counters["tokens dropped: beyond a row"] += end - start - a[1] - b[1]
+            one, two = start + a[0], boundary + b[0]
+            places = np.r_[one : one + a[1], two : two + b[1]]
             yield Example(rows.values[places], a[1], document)
 
     def _chunks(
@@ -78,19 +78,19 @@ class SentencePairs:
         count = len(lengths)
         is_backward = generator.random() < 0.5
         sizes = (lengths[::-1] if is_backward else lengths).tolist()
-        begin = total = 0
+        start = total = 0
         target = self._target(generator)
         for index, size in enumerate(sizes):
             total += size
-            taken = index + 1 - begin
+            taken = index + 1 - start
             if taken < 2 or (total < target and index + 1 < count):
                 continue
-            middle, end = begin + int(generator.integers(1, taken)), index + 1
+            middle, end = start + int(generator.integers(1, taken)), index + 1
             if is_backward:
-                yield count - end, count - middle, count - begin
+                yield count - end, count - middle, count - start
             else:
-                yield begin, middle, end
-            begin, total = end, 0
+                yield start, middle, end
+            start, total = end, 0
             target = self._target(generator)
         if total:
             counters["sentences dropped: alone in a row"] += 1

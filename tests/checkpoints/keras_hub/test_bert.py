@@ -13,7 +13,10 @@ from keras_albert import (
 from keras_albert.checkpoints import convert_checkpoint, export_checkpoint
 from keras_albert.checkpoints.convert import probe_batch
 from tests.compiled import to_numpy
+from tests.one_backend import on_one_backend
 from tests.random_weights import fill_weights
+
+pytestmark = on_one_backend
 
 PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcd", "##b", "##c"]
 TEXTS = ["a b Bc", "dcb a", "z"]

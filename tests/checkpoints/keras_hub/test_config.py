@@ -20,7 +20,10 @@ from keras_albert import (
 from keras_albert.checkpoints import export_checkpoint
 from tests.compiled import to_numpy
 from tests.foreign_models import TINY, change_json
+from tests.one_backend import on_one_backend
 from tests.random_weights import fill_weights
+
+pytestmark = on_one_backend
 
 needs_their_preprocessing = pytest.mark.skipif(
     not any(map(importlib.util.find_spec, ("grain", "tensorflow"))),

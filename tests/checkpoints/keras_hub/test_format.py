@@ -17,6 +17,9 @@ from tests.foreign_models import (
     keras_hub_model,
     ragged_inputs,
 )
+from tests.one_backend import on_one_backend
+
+pytestmark = on_one_backend
 
 ARGUMENTS = {"num_groups": 2, "num_inner_repetitions": 2, "dropout": 0.2}
 INPUTS = ragged_inputs()

@@ -10,6 +10,9 @@ from keras_albert.checkpoints.config import backbone_arguments
 from keras_albert.presets.checkpoint import OWN_FORMAT, open_checkpoint
 from tests.compiled import to_numpy
 from tests.foreign_models import TINY, change_config, ragged_inputs, save_transformers
+from tests.one_backend import on_one_backend
+
+pytestmark = on_one_backend
 
 WEIGHTS = "model.safetensors"
 INPUTS = ragged_inputs()

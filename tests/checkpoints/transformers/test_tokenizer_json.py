@@ -26,6 +26,9 @@ from keras_albert.text.tokenizer import text_rules
 from keras_albert.text.tokenizer.text_rules import retire_digit_comma_pieces
 from tests.exports.served_models import make_task
 from tests.javascript import ROOT, run_in_node
+from tests.one_backend import on_one_backend
+
+pytestmark = on_one_backend
 
 ENCODE = """
 import { AutoTokenizer } from "@huggingface/transformers";

@@ -17,7 +17,10 @@ from keras_albert.text.tokenizer import sentencepiece_file as sentencepiece_prot
 from keras_albert.text.tokenizer.text_rules import TextRules, add_text_rules
 from keras_albert.text.tokenizer.word_piece import WordPieceRules
 from tests.foreign_models import TINY, change_config, change_json
+from tests.one_backend import on_one_backend
 from tests.random_weights import fill_weights
+
+pytestmark = on_one_backend
 
 SPECIAL = ("[UNK]", "[CLS]", "[SEP]", "[MASK]")
 PIECES = ["[unused0]", "[PAD]", *SPECIAL, *"abcé", *(f"##{c}" for c in "abcé"), "C"]

@@ -5,7 +5,10 @@ import contextlib
 import pytest
 
 from keras_albert.pretraining import prepare_examples, train_vocabulary_on
+from tests.one_backend import on_one_backend
 from tests.pretraining.texts import make_documents, plain
+
+pytestmark = on_one_backend
 
 pytest.importorskip("apache_beam")
 
@@ -49,14 +52,14 @@ def test_two_workers_of_dask(text, tmp_path, tiny_proto, in_one_process):
         # By default a worker takes 128 parts at a time.
         options = DASK | {"address": cluster.scheduler_address, "partition_size": 1}
         assert prepare(text, tmp_path / "out", tiny_proto, options) == in_one_process
-        # Of fewer lines than there are.
+        # With fewer lines than there are.
         sizes = {"num_lines": 50, "part_size": 2000}
         expected = train_vocabulary_on(text, 60, **sizes)
         sizes |= {"pipeline_options": options, "output": tmp_path / "vocabulary"}
         assert train_vocabulary_on(text, 60, **sizes) == expected
         (tmp_path / "a.txt").write_bytes(b"BZh91AY&SY")
         arguments = tmp_path / "a.txt", tmp_path / "no", tiny_proto
-        with pytest.raises(ValueError, match=r"a\.txt is not text .* as bzip2 does"):
+        with pytest.raises(ValueError, match=r"a\.txt is not text"):
             prepare_examples(*arguments, pipeline_options=options)
         # Beam leaves them open.
         with contextlib.suppress(ValueError):

@@ -11,7 +11,10 @@ from keras_albert.pretraining.prepare.sentence_pairs import (
     SentencePairs,
     sentence_splitter,
 )
+from tests.one_backend import on_one_backend
 from tests.pretraining.texts import make_documents
+
+pytestmark = on_one_backend
 
 pytest.importorskip("sentencex")
 

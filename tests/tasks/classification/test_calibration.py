@@ -16,6 +16,8 @@ from keras_albert.tasks.classification.calibration import (
 )
 from tests.one_backend import on_one_backend
 
+pytestmark = on_one_backend
+
 DATA = Path(__file__).parents[3] / "examples" / "data"
 TEXTS = ["a fine film", "an awful film", "good fun", "so boring", "not bad"] * 4
 LABELS = ["positive", "negative", "positive", "negative", "negative"] * 4
@@ -48,8 +50,7 @@ def held_out_logits(name):
     return model.predict(texts[100:], verbose=0), model.encode_targets(labels[100:])
 
 
-@on_one_backend
-@pytest.mark.parametrize("name", ["support_messages", "transfer_messages", "reviews"])
+@pytest.mark.parametrize("name", ["support_messages", "reviews"])
 def test_sets_lack_the_label_as_often_as_asked(name):
     splits, (logits, y) = 100, held_out_logits(name)
     for error_rate in (0.1, 0.25):

@@ -6,7 +6,10 @@ import pytest
 from keras_albert import AlbertMaskedLM, AlbertTokenizer
 from keras_albert.text.tokenizer.sentencepiece_file import parse_vocabulary
 from tests.foreign_models import save_transformers
+from tests.one_backend import on_one_backend
 from tests.tasks.masked_lm.masked_lm_models import make_masked_lm
+
+pytestmark = on_one_backend
 
 PAIRS = "the dog [MASK] the cat", "the cat [MASK]"
 

@@ -4,6 +4,9 @@ import numpy as np
 import pytest
 
 from keras_albert.tasks.question_answering.answers import best_null_threshold
+from tests.one_backend import on_one_backend
+
+pytestmark = on_one_backend
 
 
 class TestThreshold:

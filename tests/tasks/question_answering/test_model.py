@@ -3,11 +3,14 @@ import numpy as np
 import pytest
 
 from keras_albert.text.spans import ContextTokens
+from tests.one_backend import on_one_backend
 from tests.tasks.question_answering.small_reader import (
     CONTEXT,
     small_reader,
     toy_reading,
 )
+
+pytestmark = on_one_backend
 
 HEADS = ("independent", "conditional")
 

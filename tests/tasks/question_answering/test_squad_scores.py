@@ -7,6 +7,9 @@ from keras_albert.tasks.question_answering.answers import (
     question_scores,
     squad_scores,
 )
+from tests.one_backend import on_one_backend
+
+pytestmark = on_one_backend
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,9 @@ import pytest
 
 from keras_albert.tasks.token_classification.model import score_entities
 from keras_albert.text.tags import Span
+from tests.one_backend import on_one_backend
+
+pytestmark = on_one_backend
 
 
 def test_bounds_and_label_must_be_right():

@@ -11,6 +11,9 @@ from keras_albert.tasks.token_classification.read_targets import (
     read_tag_numbers,
     read_tag_rows,
 )
+from tests.one_backend import on_one_backend
+
+pytestmark = on_one_backend
 
 NAMES = ("B-x", "I-x", "O")
 X = {"start": 2, "end": 5, "label": "x"}
