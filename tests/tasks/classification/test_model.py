@@ -200,7 +200,7 @@ class TestBadInput:
             ids | {"token_ids": np.array(ids["token_ids"], float)},
         ):
             with pytest.raises(
-                ValueError, match="must have one shape|must be an array of integers"
+                ValueError, match=r"must have one shape|must be an array of integers"
             ):
                 trained.predict(wrong)
         del ids["padding_mask"]
