@@ -167,7 +167,7 @@ def encode_class_weights(
             )
         keys[number] = key
         # Losses are computed in float32, in which larger numbers are infinite.
-        most = np.finfo(np.float32).max
+        most = float(np.finfo(np.float32).max)
         if not (isinstance(weight, Real) and 0 <= float(weight) <= most):
             raise ValueError(
                 "The weights of classes must be finite numbers of at least 0. "

@@ -150,13 +150,13 @@ class TestBadInput:
         ("x", "y", "message"),
         [
             ([], [], "There are no examples"),
-            (["a", "b"], None, "A loss needs targets, and `y` is None"),
+            (["a", "b"], None, "A loss needs targets"),
             (["a", "b"], [0], "2 examples, but 1 targets"),
             (["a", "b"], [0, float("nan")], "Row 1 has the label nan"),
             (["a", "b"], [0, 2], "Row 1 has the label 2. The model has"),
             (["a", None], [0, 1], "row 1 of texts is None"),
-            ("a", [0], "Pass a list of examples. Received a single one: 'a'"),
-            (("a", "b"), [0], "Pass a list of examples. Received a single one"),
+            ("a", [0], "Pass a list of examples, .* a single one: 'a'"),
+            (("a", "b"), [0], "Pass a list of examples, or a data set"),
             (np.eye(2), [0, 1], r"row 0 of first texts is 1.0 \(float\)"),
             ({"film": ["a"]}, [0], "no column 'text'; they have 'film'"),
         ],
@@ -191,7 +191,7 @@ class TestBadInput:
         assert trained.predict(ids, verbose=0).shape == (1, 2)
         long = {name: np.ones((1, 33), int) for name in ids}
         with pytest.raises(
-            ValueError, match="have 33 tokens, but the model reads at most 32"
+            ValueError, match="have 33 tokens, but the model reads 1 to 32"
         ):
             trained.predict(long)
         for wrong in (
@@ -200,7 +200,7 @@ class TestBadInput:
             ids | {"token_ids": np.array(ids["token_ids"], float)},
         ):
             with pytest.raises(
-                ValueError, match="Ids must be arrays of integers, all of"
+                ValueError, match=r"must have one shape|must be an array of integers"
             ):
                 trained.predict(wrong)
         del ids["padding_mask"]

@@ -88,7 +88,7 @@ def test_it_is_saved(make_classifier, tmp_path):
         ([[0.5, 0.5, 0.0], [0.5, 0.6, 0.1]], r"Row 1 .*sum to 1.*1 such row"),
         ([[1.5, -0.5, 0.0]], "Row 0 .*at least 0"),
         ([[np.nan, 0.5, 0.5]], "Row 0"),
-        ([[0.5, 0.5]], r"shape \(1, 2\)"),
+        ([[0.5, 0.5]], r"Received: \[\[0.5, 0.5\]\]. For one-hot"),
         (["dry"], "Row 0 has the label 'dry'"),
     ],
 )

@@ -93,7 +93,7 @@ def test_wrong_targets_of_ids(pretrainer, y, message):
 def test_bad_input(pretrainer):
     with pytest.raises(ValueError, match="single texts"):
         pretrainer.fit(FIRST, verbose=0)
-    with pytest.raises(ValueError, match="one argument"):
+    with pytest.raises(ValueError, match=r"Pairs are `fit\(\(first, second\)\)`"):
         pretrainer.fit(FIRST, SECOND, verbose=0)
     with pytest.raises(ValueError, match="as many first texts as second"):
         pretrainer.score_order(FIRST, SECOND[:3])

@@ -188,7 +188,7 @@ def test_arguments_that_disagree(make, arguments, message):
         ([["a"]], [["I-place"]], "Row 0, word 0, has the tag 'I-place': in BIO"),
         (["a"], [["O"]], "Row 0 is a raw text, whose target is its entities"),
         ([], [], "`x` is empty"),
-        ([["a"]], None, "`y` is None"),
+        ([["a"]], None, "A loss needs targets"),
     ],
 )
 def test_targets_that_cannot_be(tagger, words, tags, message):
