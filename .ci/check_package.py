@@ -19,7 +19,6 @@ import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-PACKAGES = {"keras_albert", "keras_albert_cli"}
 # What is easily left out of a wheel: files that are no modules.
 _PRESET = ("README.md", "config.json", "metadata.json", "preprocessor.json")
 _PRESET += ("task.json", "task.weights.h5", "tokenizer.json")
@@ -67,12 +66,9 @@ def check_wheel(path: Path) -> None:
     with zipfile.ZipFile(path) as wheel:
         names = set(wheel.namelist())
     tops = {name.split("/")[0] for name in names}
-    extra = {top for top in tops - PACKAGES if not top.endswith(".dist-info")}
-    modules = {
-        file.relative_to(ROOT).as_posix()
-        for package in PACKAGES
-        for file in (ROOT / package).rglob("*.py")
-    }
+    extra = {top for top in tops - {"keras_albert"} if not top.endswith(".dist-info")}
+    files = (ROOT / "keras_albert").rglob("*.py")
+    modules = {file.relative_to(ROOT).as_posix() for file in files}
     missing = (REQUIRED | modules) - names
     if extra or missing:
         raise SystemExit(f"{path.name}: extra {extra or '-'}, missing {missing or '-'}")

@@ -26,17 +26,14 @@ COLUMNS = ("rank", "parameters", "MB", "ms of a text", "before", "after")
 
 def read_dev(path: Path) -> Any:
     """Read pairs of texts and their scores, whose columns are found by their names."""
-    from keras_albert.commands.datasets import on_one_scale
-    from keras_albert.commands.tasks import TASKS
+    from keras_albert.tools.tasks import TASKS
 
-    names = ("limit", "text_column", "text_pair_column", "label_column")
-    nothing = argparse.Namespace(**dict.fromkeys(names))
-    return on_one_scale([TASKS["similarity"].read(path, nothing)])[0]
+    return TASKS["similarity"].read_all([path], {})[0]
 
 
 def spearman(embedder: Any, dev: Any) -> float:
     """Return Spearman's correlation of the cosines of pairs with their scores."""
-    from keras_albert.commands.tasks import TASKS
+    from keras_albert.tools.tasks import TASKS
 
     return TASKS["similarity"].evaluate_tuned(embedder, dev).report.scores["Spearman"]
 
@@ -116,7 +113,6 @@ def parse(words: Sequence[str] | None = None) -> argparse.Namespace:
     made.add_argument("--repeats", type=int, default=50, help="timed rounds")
     made.add_argument("--clock", default="wall", choices=tuple(CLOCKS))
     made.add_argument("--threads", type=int, help="cores to run on; by default all")
-    made.set_defaults(limit=None, text_column=None)  # of `read_passages`
     return made.parse_args(words)
 
 
@@ -126,9 +122,9 @@ def main(words: Sequence[str] | None = None) -> None:
     import keras
 
     from keras_albert import AlbertTextEmbedder
-    from keras_albert.commands.compress import read_passages
+    from keras_albert.cli.compress import read_passages
 
-    texts, dev = read_passages(arguments), read_dev(arguments.dev)
+    texts, dev = read_passages(arguments.texts, {}), read_dev(arguments.dev)
     print(f"{len(texts):,} texts; {dev.description}")
     keras.utils.set_random_seed(SEED)
     teacher = AlbertTextEmbedder.from_preset(arguments.teacher)

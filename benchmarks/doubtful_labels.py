@@ -20,7 +20,7 @@ SHARE = 20
 def compare(name, texts, labels, embedder, seeds):
     from cleanlab.filter import find_label_issues
 
-    from keras_albert.commands.check import cross_validated, find_doubtful
+    from keras_albert.tools.mistakes import cross_validated, find_doubtful
 
     vectors = embedder.embed(texts)
     names = sorted(set(labels))

@@ -22,7 +22,7 @@ from pathlib import Path
 
 import numpy as np
 
-from keras_albert_cli.loading import import_without_tensorflow
+from keras_albert.cli.loading import import_without_tensorflow
 
 if os.environ.get("KERAS_BACKEND", "tensorflow") != "tensorflow":
     # As `keras-albert pretrain` does.

@@ -26,8 +26,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from keras_albert_cli.command import whole_number
-from keras_albert_cli.loading import loading
+from keras_albert.cli.arguments import whole_number
+from keras_albert.cli.loading import loading
 
 with loading("albert_small.py"):
     from cloze_questions import cloze_articles, read_paragraphs

@@ -25,8 +25,8 @@ import gzip
 import os
 from pathlib import Path
 
-from keras_albert_cli.command import fraction, whole_number
-from keras_albert_cli.loading import loading
+from keras_albert.cli.arguments import fraction, whole_number
+from keras_albert.cli.loading import loading
 
 with loading("albert_tiny.py"):
     from books import read_books

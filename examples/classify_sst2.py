@@ -15,8 +15,8 @@ import csv
 import time
 from pathlib import Path
 
-from keras_albert_cli.command import SEED, whole_number
-from keras_albert_cli.loading import loading
+from keras_albert.cli.arguments import SEED, whole_number
+from keras_albert.cli.loading import loading
 
 with loading("classify_sst2.py"):
     import keras

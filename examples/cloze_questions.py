@@ -19,8 +19,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from keras_albert_cli.command import whole_number
-from keras_albert_cli.loading import loading
+from keras_albert.cli.arguments import whole_number
+from keras_albert.cli.loading import loading
 
 with loading("cloze_questions.py"):
     from keras_albert.text.tokenizer.train_vocabulary import read_lines

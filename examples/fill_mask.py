@@ -19,8 +19,8 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
-from keras_albert_cli.command import SEED, positive_number, whole_number
-from keras_albert_cli.loading import loading
+from keras_albert.cli.arguments import SEED, positive_number, whole_number
+from keras_albert.cli.loading import loading
 
 with loading("fill_mask.py"):
     import keras

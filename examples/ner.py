@@ -16,8 +16,8 @@ import argparse
 import time
 from pathlib import Path
 
-from keras_albert_cli.command import SEED, positive_number, whole_number
-from keras_albert_cli.loading import loading
+from keras_albert.cli.arguments import SEED, positive_number, whole_number
+from keras_albert.cli.loading import loading
 
 with loading("ner.py"):
     import keras

@@ -13,8 +13,8 @@ import argparse
 import tempfile
 from pathlib import Path
 
-from keras_albert_cli.command import whole_number
-from keras_albert_cli.loading import loading
+from keras_albert.cli.arguments import whole_number
+from keras_albert.cli.loading import loading
 
 with loading("pretrain.py"):
     from keras_albert import AlbertClassifier

@@ -17,8 +17,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from keras_albert_cli.command import whole_number
-from keras_albert_cli.loading import hidden_messages, loading
+from keras_albert.cli.arguments import whole_number
+from keras_albert.cli.loading import hidden_messages, loading
 
 with loading("quickstart.py"):
     import keras

@@ -4,8 +4,8 @@ import json
 import shutil
 from pathlib import Path
 
-from keras_albert_cli.loading import loading
-from keras_albert_cli.run_command import run_command
+from keras_albert.cli.loading import loading
+from keras_albert.cli.run_command import run_command
 
 with loading("release.py"):
     import h5py

@@ -22,8 +22,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from keras_albert_cli.command import whole_number
-from keras_albert_cli.loading import loading
+from keras_albert.cli.arguments import whole_number
+from keras_albert.cli.loading import loading
 
 with loading("second_task.py"):
     import keras

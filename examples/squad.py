@@ -19,8 +19,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from keras_albert_cli.command import SEED, whole_number
-from keras_albert_cli.loading import loading
+from keras_albert.cli.arguments import SEED, whole_number
+from keras_albert.cli.loading import loading
 
 with loading("squad.py"):
     import keras

@@ -1,36 +1,37 @@
 """ALBERT for Keras 3, on TensorFlow, JAX and PyTorch."""
 
-import importlib
-from typing import TYPE_CHECKING, Any
+import sys
+from importlib import import_module
+from typing import TYPE_CHECKING
 
-from keras_albert import layers
-from keras_albert.backbone import AlbertBackbone
-from keras_albert.preprocessors import (
-    AlbertClassifierPreprocessor,
-    AlbertMaskedLMPreprocessor,
-    AlbertMultipleChoicePreprocessor,
-    AlbertPretrainerPreprocessor,
-    AlbertQuestionAnswererPreprocessor,
-    AlbertTextClassifierPreprocessor,
-    AlbertTextEmbedderPreprocessor,
-    AlbertTokenClassifierPreprocessor,
-    AlbertTokenizer,
-)
-from keras_albert.tasks import (
-    AlbertClassifier,
-    AlbertMaskedLM,
-    AlbertMultipleChoice,
-    AlbertPretrainer,
-    AlbertQuestionAnswerer,
-    AlbertTextClassifier,
-    AlbertTextEmbedder,
-    AlbertTokenClassifier,
-)
+from keras_albert.utils.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from keras_albert import checkpoints, exports
+    from keras_albert import checkpoints, exports, layers, tools
+    from keras_albert.backbone import AlbertBackbone
     from keras_albert.compression.compress import compress
     from keras_albert.compression.distill import distill
+    from keras_albert.preprocessors import (
+        AlbertClassifierPreprocessor,
+        AlbertMaskedLMPreprocessor,
+        AlbertMultipleChoicePreprocessor,
+        AlbertPretrainerPreprocessor,
+        AlbertQuestionAnswererPreprocessor,
+        AlbertTextClassifierPreprocessor,
+        AlbertTextEmbedderPreprocessor,
+        AlbertTokenClassifierPreprocessor,
+        AlbertTokenizer,
+    )
+    from keras_albert.tasks import (
+        AlbertClassifier,
+        AlbertMaskedLM,
+        AlbertMultipleChoice,
+        AlbertPretrainer,
+        AlbertQuestionAnswerer,
+        AlbertTextClassifier,
+        AlbertTextEmbedder,
+        AlbertTokenClassifier,
+    )
     from keras_albert.tasks.cloning import merge_adapters
 
 __version__ = "0.1.0"
@@ -60,22 +61,24 @@ __all__ = [
     "exports",
     "layers",
     "merge_adapters",
+    "tools",
 ]
 
-# Imported when they are first used: as attributes, by `from_preset`, by `export`. Keras
-# must know the classes above before it loads a file.
-_ON_USE = ("checkpoints", "exports")
-_OF_COMPRESSION = ("compress", "distill", "merge_adapters")
-
 if not TYPE_CHECKING:
-
-    def __getattr__(name: str) -> Any:
-        if name in _ON_USE:
-            return importlib.import_module(f"{__name__}.{name}")
-        if name in _OF_COMPRESSION:
-            return getattr(importlib.import_module(f"{__name__}.compression"), name)
-        msg = f"module {__name__!r} has no attribute {name!r}"
-        raise AttributeError(msg)
-
-    def __dir__() -> list[str]:
-        return sorted({*globals(), *_ON_USE, *_OF_COMPRESSION})
+    _MODULES = ("checkpoints", "exports", "layers", "tools")
+    _COMPRESSION = ("compress", "distill", "merge_adapters")
+    _CLASSES = [name for name in __all__ if name.startswith("Albert")]
+    _OF_TEXT = [n for n in _CLASSES if n.endswith(("Preprocessor", "Tokenizer"))]
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            "keras_albert.tasks": [n for n in _CLASSES if n not in _OF_TEXT],
+            "keras_albert.preprocessors": _OF_TEXT,
+            "keras_albert.backbone": ["AlbertBackbone"],
+            "keras_albert.compression": _COMPRESSION,
+        },
+        _MODULES,
+    )
+    if "keras" in sys.modules:
+        # Keras and KerasHub find the classes of a file only if they are registered.
+        import_module("keras_albert.tasks")

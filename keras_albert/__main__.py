@@ -2,7 +2,7 @@
 
 import sys
 
-from keras_albert_cli import main
+from keras_albert.cli import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -73,7 +73,8 @@ def _what_other_files_left_is_not_looked_at() -> None:
 _STARTS_MANY = tuple(
     f"tests.{folder}."
     for folder in (
-        *("checkpoints", "commands", "devices", "docs", "examples", "exports"),
+        *("checkpoints", "cli.test_predict", "cli.test_prepare", "cli.test_serve"),
+        *("cli.test_several_processes", "devices", "docs", "examples", "exports"),
         *("pretraining", "tasks"),
     )
 )

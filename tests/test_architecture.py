@@ -12,13 +12,7 @@ PACKAGE = Path(__file__).resolve().parents[1] / "keras_albert"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 SOURCES = [
     path
-    for folder in (
-        "keras_albert",
-        "keras_albert_cli",
-        "tests",
-        "examples",
-        "benchmarks",
-    )
+    for folder in ("keras_albert", "tests", "examples", "benchmarks")
     for path in sorted((PACKAGE.parent / folder).rglob("*.py"))
 ]
 

@@ -73,7 +73,8 @@ def printed(folder):
 def late(modules):
     """Return the folders that are imported on use, among names of modules."""
     folders = {module.split(".")[1] for module in modules if "keras_albert." in module}
-    return folders & {"commands", "conversion", "pretraining", "serving", "training"}
+    around = {"cli", "serve", "tools"}
+    return folders & {"checkpoints", "exports", "pretraining", "training", *around}
 
 
 def test_modules_are_loaded_when_they_are_used(printed):
@@ -84,9 +85,33 @@ def test_modules_are_loaded_when_they_are_used(printed):
     idle = {"transformers", "safetensors", "matplotlib", "pandas", "pytest"}
     assert not packages & (idle | {"tensorflow", "tensorflow_text", "torch", "jax"})
     assert not late(first)
-    assert late(second) == {"serving"}
+    assert late(second) == {"exports"}
     assert name == "convert_checkpoint"
-    assert late(third) == {"serving", "conversion"}
+    assert late(third) == {"exports", "checkpoints"}
+
+
+_LAZY = """
+import sys
+import keras_albert, keras_albert.cli
+heavy = {"h5py", "keras", "keras_hub", "numpy", "rich"}
+print(*heavy & set(sys.modules))
+print(keras_albert.AlbertClassifier.__name__, "keras_hub" in sys.modules)
+"""
+_LOADS = """
+import keras, keras_albert, sys
+print(type(keras.models.load_model(sys.argv[1])).__name__)
+"""
+
+
+def test_the_package_imports_keras_when_it_is_used():
+    lines = run_python("-c", _LAZY, KERAS_BACKEND=keras.config.backend())
+    assert lines.splitlines() == ["", "AlbertClassifier True"]
+
+
+def test_keras_loads_a_file_after_only_this_import(folder):
+    backend = keras.config.backend()
+    path = folder[0] / "model.keras"
+    assert run_python("-c", _LOADS, path, KERAS_BACKEND=backend) == "AlbertClassifier\n"
 
 
 def test_names_of_the_package():

@@ -30,6 +30,10 @@ MODULES = {
     "keras_albert.exports": ("Serving", "Exports, and the check of an export."),
     "keras_albert.checkpoints": ("Conversion", "Checkpoints of other libraries."),
     "keras_albert.compression": ("Compression", "Smaller models from trained ones."),
+    "keras_albert.tools": (
+        "Tools",
+        "Readers of files, checks of labels, and evaluation.",
+    ),
     "keras_albert.sklearn": ("scikit-learn", "A classifier as an estimator."),
     "keras_albert.presets": ("Presets", "The names that `from_preset` knows."),
 }
@@ -221,13 +225,12 @@ def _modules() -> str:
 
 
 def _commands() -> str:
-    from keras_albert_cli.options import COMMANDS, build_parser  # noqa: PLC0415
+    from keras_albert.cli.run_command import build_parser  # noqa: PLC0415
 
     os.environ["COLUMNS"] = str(_WIDTH)
-    parsers = build_parser()[1]
     lines: list[str] = []
-    for name in COMMANDS:
-        help_lines = parsers[name].format_help().rstrip().splitlines()
+    for name, parser in build_parser()[1].items():
+        help_lines = parser.format_help().rstrip().splitlines()
         shown = "\n".join(map(_wrapped, help_lines))
         lines += [f"## {name}", "", "```text", shown, "```", ""]
     return "\n".join(lines)

@@ -317,7 +317,7 @@ for count in (60, 240):
 `save_to_preset()` writes everything that `from_preset()` needs: weights,
 vocabulary, settings and the names of the classes. Any model can also be saved as
 a `.keras` file, which `keras.models.load_model()` reads once `keras_albert` is
-imported.
+imported after Keras.
 """
 
 with tempfile.TemporaryDirectory() as directory:

@@ -374,7 +374,6 @@ are enough.
 What to try next:
 
 - `num_groups=2`, between sharing all layers and none;
-- `keras-albert exits`, the table of exits for a model and a file of your own;
 - [distillation](distillation.py): a shallow loop that learns from a deep one;
 - [pretraining](pretraining.py) with other sizes in `backbone`;
 - [LoRA and int8](lora_and_int8.py), which change the other numbers: what is trained,

@@ -13,7 +13,7 @@ from keras_albert.layers.embedding import FactorizedEmbedding
 from keras_albert.preprocessors.albert_tokenizer import AlbertTokenizer
 from keras_albert.tasks import cloning
 from keras_albert.text.tokenizer.vocabularies import Vocabulary
-from keras_albert.utils.arguments import check_at_least, check_positive
+from keras_albert.utils.arguments import argument_error, check_at_least, check_positive
 
 FloatArray = npt.NDArray[Any]
 
@@ -284,9 +284,10 @@ def _new_sizes(
         sizes[name] = most if number is None else number
         check_positive(**{name: sizes[name]})
         if sizes[name] > most:
-            raise ValueError(
+            raise argument_error(
+                name,
                 f"`{name}` can only be reduced, and the model's is {most}. Received: "
-                f"{name}={number}"
+                f"{name}={number}",
             )
     if reduced["num_groups"] is None:
         # As many layers to a group as before.

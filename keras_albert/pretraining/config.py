@@ -5,11 +5,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
-from keras_albert.backbone import MODEL_SIZES, AlbertBackbone
-from keras_albert.text.masking import MaskingRates
 from keras_albert.utils.arguments import (
+    argument_error,
     check_at_least,
     check_at_most,
     check_choice,
@@ -22,6 +21,11 @@ from keras_albert.utils.arguments import (
 from keras_albert.utils.reading import parse_json, reading
 from keras_albert.utils.remote import fetch, output_path
 
+if TYPE_CHECKING:
+    from keras_albert.text.masking import MaskingRates
+
+# The help of the command line reads the fields: it imports no Keras and no NumPy.
+_SIZES = ("tiny", "small", "base", "large", "xlarge", "xxlarge")
 # Arguments that the run sets: how it computes, and what depends on the data.
 _OF_THE_RUN = {
     *("name", "trainable", "dtype", "remat", "unroll", "seed"),
@@ -151,7 +155,7 @@ class PretrainingConfig:
 
     data: str = field(metadata={"changes": True})
     output: str = field(metadata={"changes": True})
-    size: str = _setting("base", _one_of(*MODEL_SIZES))
+    size: str = _setting("base", _one_of(*_SIZES))
     preset: str | None = None
     backbone: Mapping[str, Any] = field(default_factory=dict)
     steps: int = _setting(125_000, check_positive, stage=True)
@@ -211,12 +215,15 @@ class PretrainingConfig:
         _ = self.masking_rates, self.stage_settings  # which raise if they are invalid
 
     def _check_backbone(self) -> None:
+        from keras_albert.backbone import AlbertBackbone  # noqa: PLC0415  (Keras)
+
         for name in self.backbone:
             setting = "precision" if name == "dtype" else name
             if hasattr(self, setting):
-                raise ValueError(
-                    f"`backbone` (`--backbone NAME=VALUE`) names `{name}`, which is a "
-                    f"separate setting. Pass `{setting}` (`--{setting}`) instead."
+                raise argument_error(
+                    "backbone",
+                    f"`backbone` contains `{name}`, which is a separate setting. Pass "
+                    f"`{setting}` instead.",
                 )
         check_kwargs(AlbertBackbone, self.backbone, inherited=())
         if self.min_layers is not None:
@@ -228,9 +235,10 @@ class PretrainingConfig:
     def _check_multiple(self, name: str, of: str) -> None:
         value, unit = getattr(self, name), getattr(self, of)
         if value % unit:
-            raise ValueError(
+            raise argument_error(
+                name,
                 f"`{name}` must be a multiple of `{of}`. Received: {name}={value}, "
-                f"{of}={unit}"
+                f"{of}={unit}",
             )
 
     @classmethod
@@ -361,8 +369,10 @@ class PretrainingConfig:
         return float(min(1e-3, 0.25 / self.backbone_arguments["hidden_dim"]))
 
     @property
-    def masking_rates(self) -> MaskingRates:
+    def masking_rates(self) -> "MaskingRates":
         """The rates of masking."""
+        from keras_albert.text.masking import MaskingRates  # noqa: PLC0415  (NumPy)
+
         return MaskingRates(
             mask_selection_rate=self.masked,
             mask_token_rate=self.mask_token,
@@ -373,6 +383,8 @@ class PretrainingConfig:
     @property
     def backbone_arguments(self) -> dict[str, Any]:
         """Arguments of `AlbertBackbone`, except those that depend on the data."""
+        from keras_albert.backbone import MODEL_SIZES  # noqa: PLC0415  (Keras)
+
         size = MODEL_SIZES[self.size]
         return {
             **(size if self.preset is None else backbone_of_preset(self.preset)),
@@ -400,5 +412,7 @@ def settings_that(what: str) -> tuple[str, ...]:
 @cache
 def backbone_of_preset(preset: str) -> dict[str, Any]:
     """Read the architecture of a preset."""
+    from keras_albert.backbone import AlbertBackbone  # noqa: PLC0415  (Keras)
+
     config = AlbertBackbone.from_preset(preset, load_weights=False).get_config()
     return {name: config[name] for name in config if name not in _OF_THE_RUN}

@@ -24,6 +24,20 @@ class MissingArgumentError(ValueError):
     """An argument is missing that a preset does not determine; its files are intact."""
 
 
+class ArgumentError(ValueError):
+    """An argument has a wrong value; its name is `argument`."""
+
+    # The command line names the option by it.
+    argument: str
+
+
+def argument_error(argument: str, message: str) -> ArgumentError:
+    """Return an error with the name of the argument that is wrong."""
+    error = ArgumentError(message)
+    error.argument = argument
+    return error
+
+
 def check_kwargs(
     cls: type,
     arguments: Mapping[str, Any],
@@ -99,9 +113,10 @@ def check_at_least(minimum: int, /, **numbers: object) -> None:
     """Check that arguments are integers, and not too small."""
     for name, number in numbers.items():
         if not is_whole_number(number) or number < minimum:
-            raise ValueError(
+            raise argument_error(
+                name,
                 f"`{name}` must be a whole number, at least {minimum}. Received: "
-                f"{name}={number!r}"
+                f"{name}={number!r}",
             )
 
 
@@ -110,7 +125,7 @@ def check_at_most(maximum: int, /, **numbers: int) -> None:
     for name, number in numbers.items():
         if number > maximum:
             msg = f"`{name}` must be at most {maximum}. Received: {name}={number!r}"
-            raise ValueError(msg)
+            raise argument_error(name, msg)
 
 
 def check_choice(choices: Collection[object], /, **arguments: object) -> None:
@@ -119,9 +134,10 @@ def check_choice(choices: Collection[object], /, **arguments: object) -> None:
         if not any(value is each or value == each for each in choices):
             near = get_close_matches(str(value), [str(each) for each in choices], n=1)
             hint = f" Did you mean {near[0]!r}?" if near else ""
-            raise ValueError(
+            raise argument_error(
+                name,
                 f"`{name}` must be one of {', '.join(map(repr, choices))}. Received: "
-                f"{name}={value!r:.80}.{hint}"
+                f"{name}={value!r:.80}.{hint}",
             )
 
 
@@ -177,15 +193,17 @@ def check_rates(**rates: object) -> None:
         # False for NaN.
         if not (_is_number(rate) and 0 <= rate <= 1):  # type: ignore[operator]
             msg = f"`{name}` must be a number from 0 to 1. Received: {name}={rate!r}"
-            raise ValueError(msg)
+            raise argument_error(name, msg)
 
 
 def check_finite_and_positive(**numbers: object) -> None:
     """Check that arguments are numbers above 0."""
     for name, number in numbers.items():
         if not (_is_number(number) and 0 < number < inf):  # type: ignore[operator]
-            raise ValueError(
-                f"`{name}` must be a finite number above 0. Received: {name}={number!r}"
+            raise argument_error(
+                name,
+                f"`{name}` must be a finite number above 0. Received: "
+                f"{name}={number!r}",
             )
 
 

@@ -5,8 +5,8 @@ import pytest
 
 from keras_albert import AlbertBackbone, AlbertClassifier, AlbertTokenizer
 from keras_albert.checkpoints import GOOGLE, KERAS_HUB, convert_checkpoint
+from keras_albert.cli.run_command import run_command
 from keras_albert.presets.checkpoint import open_checkpoint
-from keras_albert_cli.run_command import run_command
 from tests.foreign_models import TINY, change_config, save_transformers
 from tests.random_weights import add_noise
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import keras_albert
+from keras_albert.cli.run_command import build_parser
 from keras_albert.presets import BUILTIN_PRESETS
-from keras_albert_cli.options import build_parser
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted(
@@ -51,7 +51,7 @@ def named(request, page):
 def known_options():
     _, parsers = build_parser()
     known = {option for parser in parsers.values() for option in _options(parser)}
-    for folder in ("examples", "benchmarks", "docs", "tests", "keras_albert_cli"):
+    for folder in ("examples", "benchmarks", "docs", "tests"):
         for path in (ROOT / folder).rglob("*.py"):
             known |= set(re.findall(r'"(--[a-z][\w-]*)"', path.read_text("utf-8")))
     return known | OTHERS

@@ -12,8 +12,8 @@ import keras
 import numpy as np
 import pytest
 
+from keras_albert.cli.run_command import run_command as main
 from keras_albert.exports import verify
-from keras_albert_cli.run_command import run_command as main
 from tests.exports.served_calls import ServedModel
 from tests.exports.served_models import make_task
 

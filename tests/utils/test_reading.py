@@ -10,7 +10,6 @@ import pytest
 
 from keras_albert import AlbertClassifier, AlbertTokenizer
 from keras_albert.checkpoints import convert_checkpoint
-from keras_albert.commands.files import FileRows
 from keras_albert.exports import verify
 from keras_albert.pretraining import (
     PretrainingConfig,
@@ -18,6 +17,7 @@ from keras_albert.pretraining import (
     prepare_examples,
 )
 from keras_albert.text import read_conll, read_squad, train_vocabulary
+from keras_albert.tools.data_files import FileRows
 from keras_albert.training.run_folder import RunFolder
 from keras_albert.utils.atomic_files import atomic_file
 from keras_albert.utils.reading import read_bytes, read_json, reading

@@ -19,7 +19,8 @@ from keras_albert import (
     AlbertTokenizer,
 )
 from keras_albert.checkpoints import convert_checkpoint
-from keras_albert.commands import finetune
+from keras_albert.cli import finetune
+from keras_albert.cli.run_command import run_command
 from keras_albert.exports.saved_model.export import served_versions
 from keras_albert.pretraining import PretrainingData, prepare_examples
 from keras_albert.text import read_conll, train_vocabulary
@@ -27,7 +28,6 @@ from keras_albert.training.run_folder import RunFolder
 from keras_albert.utils import remote
 from keras_albert.utils.atomic_files import atomic_directory, atomic_file
 from keras_albert.utils.remote import address_of, fetch, list_files, remove, upload
-from keras_albert_cli.run_command import run_command
 
 fsspec = pytest.importorskip("fsspec", reason="fsspec is not installed")
 

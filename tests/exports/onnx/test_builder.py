@@ -12,9 +12,9 @@ from keras_albert import (
     AlbertTokenizer,
 )
 from keras_albert.backbone import POOLER_INPUTS
-from keras_albert.commands.files import read_table
 from keras_albert.exports.shared import float_weight, split_int8
 from keras_albert.text import train_vocabulary
+from keras_albert.tools.data_files import read_table
 from tests.exports.served_models import make_task
 from tests.exports.token_cases import SLOTS, random_ids
 from tests.one_backend import on_one_backend

@@ -1,1 +1,0 @@
-"""The commands of `keras-albert`, one module each."""
