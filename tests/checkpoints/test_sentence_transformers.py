@@ -182,7 +182,7 @@ OUTSIDE = '[{"path": "../x", "type": "a.Transformer"}]'
         (_changed(SETTINGS, default_prompt_name="x"), "There is no prompt 'x'.*query"),
         (
             _changed("sentence_bert_config.json", max_seq_length=0),
-            "`max_sequence_length` must be at least",
+            "`max_sequence_length` must be a whole number, at least",
         ),
         (
             lambda folder: (folder / "modules.json").write_text(OUTSIDE),
