@@ -11,6 +11,7 @@ import keras
 import keras_hub
 
 from keras_albert.layers.base_layer import (
+    ROW_TOKENS,
     PackedRows,
     albert_initializer,
     config_from_attributes,
@@ -20,8 +21,7 @@ from keras_albert.layers.base_layer import (
     packing_inputs,
 )
 from keras_albert.layers.embedding import FactorizedEmbedding
-from keras_albert.layers.encoder import SharedTransformerEncoder
-from keras_albert.layers.heads import PoolerInput
+from keras_albert.layers.encoder import PoolerInput, SharedTransformerEncoder
 from keras_albert.layers.torch_inference import (
     backbone_layers,
     encode,
@@ -480,7 +480,7 @@ class AlbertBackbone(PresetMixin, keras_hub.models.Backbone):
         is_graph = num_layers == self.encoder.num_layers
         outputs: dict[str, Tensor]
         try:
-            if is_graph and packed_rows(inputs) is None:
+            if is_graph and ROW_TOKENS not in inputs:
                 inputs = select_inputs(self, inputs)
                 outputs = super().call(inputs, training=training, mask=mask)
             else:
@@ -516,8 +516,12 @@ class AlbertBackbone(PresetMixin, keras_hub.models.Backbone):
         self, inputs: ModelInputs, *args: Any, **kwargs: Any
     ) -> dict[str, keras.KerasTensor]:
         """Return symbolic outputs, which no other argument changes."""
-        inputs = select_inputs(self, inputs)
-        return super().compute_output_spec(inputs)
+        batch, length = inputs["token_ids"].shape
+        sizes = {"sequence_output": (batch, length), "pooled_output": (batch,)}
+        return {
+            name: keras.KerasTensor((*sizes[name], spec.shape[-1]), spec.dtype)
+            for name, spec in self.output.items()
+        }
 
     @property
     def pooler_input(self) -> str:

@@ -18,7 +18,7 @@ from keras_albert.compression import text_spans
 from keras_albert.data.batches import LengthBatches, make_batches
 from keras_albert.data.tables import read_data, unpack
 from keras_albert.devices.processes import refuse_processes
-from keras_albert.layers.heads import masked_mean
+from keras_albert.layers.encoder import masked_mean
 from keras_albert.tasks.losses_and_metrics import TokenAccuracy
 from keras_albert.tasks.masked_lm import TokenCrossEntropy
 from keras_albert.tasks.optimizers import adamw, default_optimizer

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from keras_albert.data import datasets
-from keras_albert.data.tables import Columns, RawData, are_ids, read_element
+from keras_albert.data.tables import Columns, RawData, are_ids, is_dataset, read_element
 from keras_albert.layers.base_layer import ROW_TOKENS, TOKEN_PLACES
 from keras_albert.text.packing import (
     Examples,
@@ -48,11 +48,10 @@ def make_batches(
     """Return `LengthBatches` of examples, or a data set of preprocessed batches."""
     numbers = {"batch_size": batch_size, steps.option: steps.number}
     check_positive(**{name: n for name, n in numbers.items() if n is not None})
-    x, has_ids = data.x, are_ids(task.preprocessor, data.x)
-    shape = None
-    if may_pack and not has_ids:
-        shape = packed_shape(task)
-    if datasets.is_dataset(x):
+    x, is_encoded = data.x, hasattr(type(data.x), "pack")
+    has_ids = not is_encoded and are_ids(task.preprocessor, x)
+    shape = packed_shape(task) if may_pack and not has_ids else None
+    if not is_encoded and is_dataset(x):
         if data.y is not None or data.sample_weight is not None:
             raise ValueError(
                 "A data set has its own targets and weights, as (x, y) or "
@@ -68,7 +67,7 @@ def make_batches(
     has_part = task.processes is not None and not task.processes.shares_data
     if has_part and mode != "prediction":
         batch_size = _own_batch_size(task, batch_size, len(examples))
-    width = _width_of(task.preprocessor, x)
+    width = int if has_ids else task.preprocessor.padded_length
     how = (examples, width, batch_size, shuffle)
     # Small predictions reuse the unpacked program.
     is_small = mode == "prediction" and len(examples) <= batch_size

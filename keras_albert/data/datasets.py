@@ -2,7 +2,7 @@
 
 import math
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from itertools import chain, count
 from typing import Any, NamedTuple, TypeVar
@@ -10,18 +10,8 @@ from typing import Any, NamedTuple, TypeVar
 import keras
 import numpy as np
 
-from keras_albert.text.reading import is_column
-
 # Preprocesses one element of a data set: `x`, `(x, y)` or `(x, y, sample_weight)`.
 Preprocess = Callable[[Any], tuple[Any, ...]]
-
-
-def is_dataset(x: Any) -> bool:
-    """Return whether `x` yields batches, and is neither an array nor texts."""
-    is_array = hasattr(x, "__array__") or is_column(x)
-    if is_array or isinstance(x, str | bytes | list | tuple | Mapping):
-        return False
-    return isinstance(x, keras.utils.PyDataset) or hasattr(x, "__iter__")
 
 
 def is_tf_dataset(x: Any) -> bool:

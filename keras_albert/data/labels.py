@@ -1,18 +1,19 @@
 """What is `y`: labels by name or number, as the numbers that a loss takes."""
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from difflib import get_close_matches
 from numbers import Real
-from typing import Any
+from typing import Any, NamedTuple
 
+import keras
 import numpy as np
 import numpy.typing as npt
 
 from keras_albert.data.tables import column_names
 from keras_albert.text.reading import plain_column
-from keras_albert.types import FloatArray
+from keras_albert.types import FloatArray, Task
 
 
 def encode_classes(
@@ -187,6 +188,24 @@ def _class_number(key: Any, num_classes: int, labels: Sequence[str] | None) -> i
     )
 
 
+def learn_labels(
+    names: tuple[str, ...], num_classes: int, labels: tuple[str, ...] | None
+) -> tuple[str, ...] | None:
+    """Return the names of the classes, by sorted targets if there are none yet."""
+    if labels is not None or not names or num_classes == 1:
+        return labels
+    if len(names) != num_classes:
+        remedy = "or correct the targets"
+        if len(names) < num_classes:
+            remedy = "since a batch or a small set may lack some"
+        raise ValueError(
+            f"The targets have {len(names)} names ({', '.join(names[:9])}), but "
+            f"the model has {num_classes} classes. Pass `labels=[...]` to the "
+            f"model, {remedy}."
+        )
+    return names
+
+
 @contextmanager
 def unchanged_on_error(task: Any) -> Iterator[None]:
     """Restore what a task has learned from targets if the block raises."""
@@ -289,3 +308,69 @@ def encode_probabilities(
             f"`probabilities(outputs)` returns ({count} such row{'s' * (count > 1)})."
         )
     return rows
+
+
+def loss_name(loss: Any) -> str:
+    """Return the name of a loss without underscores, the same for all its forms."""
+    if isinstance(loss, str) and loss != "auto":
+        loss = keras.losses.get(loss)
+    name: str = getattr(loss, "__name__", type(loss).__name__)
+    return name.replace("_", "").lower()
+
+
+# Losses that take a probability of each class, as `loss_name` returns them.
+_OF_EACH_CLASS = {
+    "binarycrossentropy",
+    "binaryfocalcrossentropy",
+    "categoricalcrossentropy",
+    "categoricalfocalcrossentropy",
+    "categoricalgeneralizedcrossentropy",
+    "categoricalhinge",
+    "kldivergence",
+}
+
+
+class TargetKind(NamedTuple):
+    """How targets are read, and how predictions are compared to them."""
+
+    loss: Callable[[bool], keras.losses.Loss]
+    metric: Callable[[], keras.metrics.Metric]
+    encode: Callable[[Any, int, Any], Any]
+    names: Callable[[Any], tuple[str, ...]]
+    is_class: bool = False
+
+
+_CLASS = TargetKind(
+    keras.losses.SparseCategoricalCrossentropy,
+    lambda: keras.metrics.SparseCategoricalAccuracy(name="accuracy"),
+    encode_classes,
+    class_names,
+    is_class=True,
+)
+_PROBABILITIES = TargetKind(
+    keras.losses.CategoricalCrossentropy,
+    lambda: keras.metrics.CategoricalAccuracy(name="accuracy"),
+    encode_probabilities,
+    lambda y: indicator_names(y) or class_names(y),
+)
+_LABEL_SETS = TargetKind(
+    keras.losses.BinaryCrossentropy,
+    lambda: keras.metrics.BinaryAccuracy(name="accuracy"),
+    encode_label_sets,
+    set_names,
+)
+_SCORE = TargetKind(
+    lambda is_logits: keras.losses.MeanSquaredError(),
+    lambda: keras.metrics.RootMeanSquaredError(name="rmse"),
+    lambda y, num_classes, labels: encode_scores(y),
+    lambda y: (),
+)
+
+
+def target_kind(classifier: Task) -> TargetKind:
+    """Return what an `AlbertClassifier` learns."""
+    if classifier.is_regression:
+        return _SCORE
+    if classifier.is_multi_label:
+        return _LABEL_SETS
+    return _PROBABILITIES if loss_name(classifier.loss) in _OF_EACH_CLASS else _CLASS

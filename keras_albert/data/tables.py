@@ -14,9 +14,8 @@ import keras
 import numpy as np
 import numpy.typing as npt
 
-from keras_albert.data.datasets import is_dataset
 from keras_albert.text.packing import check_counts
-from keras_albert.text.reading import TextBatch, plain_column
+from keras_albert.text.reading import TextBatch, is_column, plain_column
 from keras_albert.utils.arguments import check_shape
 
 # The inputs of the model, in this order.
@@ -81,6 +80,14 @@ def column_names(table: Any) -> list[Any] | None:
         if names is not None and not callable(names):
             return list(names)
     return None
+
+
+def is_dataset(x: Any) -> bool:
+    """Return whether `x` yields batches, and is neither an array nor texts."""
+    is_array = hasattr(x, "__array__") or is_column(x)
+    if is_array or isinstance(x, str | bytes | list | tuple | Mapping):
+        return False
+    return isinstance(x, keras.utils.PyDataset) or hasattr(x, "__iter__")
 
 
 def is_table(x: Any) -> bool:

@@ -3,60 +3,20 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 
 import keras
 import numpy as np
 
 from keras_albert.data import datasets
 from keras_albert.data.batches import LengthBatches, has_ragged_outputs
-from keras_albert.devices.processes import SAME_BATCHES
+from keras_albert.devices.processes import SAME_BATCHES, ShardSpec, shard_spec
 from keras_albert.types import Batch, Task
 
 # Inputs that no model reads: on JAX, whose steps see the rows of all processes, with a
 # column more than there are rows to remove; on the others with a second column if all
 # processes have the same rows.
 PADDING, WHOLE = "padding_rows", "whole_batch"
-
-
-class ShardSpec(NamedTuple):
-    """Which rows of a batch this process computes, for its devices."""
-
-    # A batch is padded to a multiple of `parts`, and each of `num_shards` processes or
-    # groups of processes takes as many rows.
-    parts: int
-    shard: int = 0
-    num_shards: int = 1
-
-
-def num_parts() -> int:
-    """Return the number of parts of a batch under `keras.distribution`, or 1."""
-    if keras.config.backend() != "jax":
-        return 1
-    distribution = keras.distribution.distribution()
-    if distribution is None:
-        return 1
-    mesh = distribution.device_mesh
-    return int(mesh.shape[mesh.axis_names.index(distribution.batch_dim_name)])
-
-
-def shard_spec(task: Task) -> ShardSpec | None:
-    """Return the rows of this process, or `None` if it computes all on one device."""
-    processes, parts = task.processes, num_parts()
-    has_all = processes is None or processes.shares_data
-    distribution = keras.distribution.distribution()
-    if keras.config.backend() != "jax" or distribution is None:
-        if processes is None or not has_all:
-            return None
-        replicas = getattr(task.strategy, "num_replicas_in_sync", processes.count)
-        return ShardSpec(replicas, processes.index, processes.count)
-    import jax  # noqa: PLC0415  (it is the backend)
-
-    shards = min(int(jax.process_count()), parts)
-    if not has_all:
-        return ShardSpec(parts // shards)
-    spec = ShardSpec(parts, distribution.data_shard_id if shards > 1 else 0, shards)
-    return None if parts == 1 else spec
 
 
 def share_batch(task: Task, batch: Batch, spec: ShardSpec) -> Batch:

@@ -6,13 +6,15 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import keras
 import numpy as np
 import numpy.typing as npt
 
-from keras_albert.data.datasets import dataset_size, is_dataset
+from keras_albert.data.datasets import dataset_size
+from keras_albert.data.tables import is_dataset
+from keras_albert.types import Task
 from keras_albert.utils.environment import versions
 from keras_albert.utils.keras_internals import IN_USE, has_no_value
 
@@ -417,6 +419,46 @@ def _add(found: Any, value: Any) -> None:
     else:
         size = dataset_size(value) if is_dataset(value) else None
         found.update(f"{type(value).__qualname__}{size};".encode())
+
+
+class ShardSpec(NamedTuple):
+    """Which rows of a batch this process computes, for its devices."""
+
+    # A batch is padded to a multiple of `parts`, and each of `num_shards` processes or
+    # groups of processes takes as many rows.
+    parts: int
+    shard: int = 0
+    num_shards: int = 1
+
+
+def num_parts() -> int:
+    """Return the number of parts of a batch under `keras.distribution`, or 1."""
+    if keras.config.backend() != "jax":
+        return 1
+    distribution = keras.distribution.distribution()
+    if distribution is None:
+        return 1
+    mesh = distribution.device_mesh
+    return int(mesh.shape[mesh.axis_names.index(distribution.batch_dim_name)])
+
+
+def shard_spec(task: Task) -> ShardSpec | None:
+    """Return the rows of this process, or `None` if it computes all on one device."""
+    processes, parts = task.processes, num_parts()
+    has_all = processes is None or processes.shares_data
+    distribution = keras.distribution.distribution()
+    if keras.config.backend() != "jax" or distribution is None:
+        if processes is None or not has_all:
+            return None
+        replicas = getattr(task.strategy, "num_replicas_in_sync", processes.count)
+        return ShardSpec(replicas, processes.index, processes.count)
+    import jax  # noqa: PLC0415  (it is the backend)
+
+    shards = min(int(jax.process_count()), parts)
+    if not has_all:
+        return ShardSpec(parts // shards)
+    spec = ShardSpec(parts, distribution.data_shard_id if shards > 1 else 0, shards)
+    return None if parts == 1 else spec
 
 
 # The thread that trains or evaluates a model, by the model's identity.

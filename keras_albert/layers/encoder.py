@@ -25,7 +25,9 @@ from keras_albert.types import Activation, DType, FloatArray, Tensor
 from keras_albert.utils.arguments import (
     MAX_LAYERS,
     check_at_most,
+    check_choice,
     check_depth,
+    check_finite_and_positive,
     check_positive,
     check_rates,
 )
@@ -436,3 +438,115 @@ def _keep_vectors(
         return x, carried[1] + vectors
 
     return step_and_keep
+
+
+POOLING_MODES = ("mean", "cls", "max")
+HEAD_POOLING_MODES = ("pooler", "normalized_mean")
+
+
+def masked_mean(sequence: Tensor, padding_mask: Tensor) -> Tensor:
+    """Return the mean of each sequence, without padding."""
+    mask = ops.expand_dims(ops.cast(padding_mask, "bool"), -1)
+    return _weighted_mean(sequence, mask, ops.cast(mask, sequence.dtype))
+
+
+def _weighted_mean(sequence: Tensor, mask: Tensor, weights: Tensor) -> Tensor:
+    total = ops.sum(ops.where(mask, ops.multiply(sequence, weights), 0.0), axis=1)
+    count = ops.maximum(ops.sum(weights, axis=1), keras.config.epsilon())
+    return ops.divide(total, count)
+
+
+@keras.saving.register_keras_serializable(package="keras_albert")
+class MaskedPooling(AlbertLayer):
+    """Pool over a sequence; with `inverse_frequency` a, token weights are a/(a + p)."""
+
+    def __init__(
+        self,
+        mode: str,
+        inverse_frequency: float | None = None,
+        vocabulary_size: int | None = None,
+        **kwargs: Any,
+    ) -> None:
+        check_choice(POOLING_MODES, mode=mode)
+        if inverse_frequency is not None:
+            check_finite_and_positive(inverse_frequency=inverse_frequency)
+            if mode != "mean":
+                raise ValueError(
+                    "`inverse_frequency` requires the pooling mode 'mean'. Received: "
+                    f"{mode!r}"
+                )
+        super().__init__(**kwargs)
+        self.mode = mode
+        self.inverse_frequency = inverse_frequency
+        self.vocabulary_size = vocabulary_size
+
+    def build(self, sequence_shape: Any) -> None:
+        """Create the probabilities of the tokens."""
+        if self.inverse_frequency is not None:
+            self.token_probabilities = self.add_weight(
+                shape=(self.vocabulary_size,),
+                initializer="zeros",
+                trainable=False,
+                name="token_probabilities",
+            )
+
+    def call(
+        self, sequence: Tensor, padding_mask: Tensor, token_ids: Tensor | None = None
+    ) -> Tensor:
+        """Pool the sequence."""
+        if self.mode == "cls":
+            return sequence[:, 0, :]
+        mask = ops.expand_dims(ops.cast(padding_mask, "bool"), -1)
+        if self.mode == "max":
+            return ops.max(ops.where(mask, sequence, -1e9), axis=1)
+        weights = ops.cast(mask, sequence.dtype)
+        if (a := self.inverse_frequency) is not None:
+            found = ops.take(self.token_probabilities, token_ids, axis=0)
+            found = ops.divide(a, ops.add(found, a))
+            weights = ops.multiply(weights, ops.expand_dims(found, -1))
+        return _weighted_mean(sequence, mask, weights)
+
+    def compute_output_shape(
+        self, sequence_shape: Any, padding_mask_shape: Any, token_ids_shape: Any = None
+    ) -> Any:
+        """Return the output shape."""
+        return (sequence_shape[0], sequence_shape[-1])
+
+
+@keras.saving.register_keras_serializable(package="keras_albert")
+class PoolerInput(AlbertLayer):
+    """The vector that a pooler reads."""
+
+    def __init__(self, mode: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.mode = mode
+
+    def call(self, sequence: Tensor, first: Tensor, padding_mask: Tensor) -> Tensor:
+        """Return the vector that `mode` names."""
+        return first if self.mode == "cls" else masked_mean(sequence, padding_mask)
+
+    def compute_output_spec(self, sequence: Tensor, first: Tensor, mask: Any) -> Any:
+        """Return the spec of the vector."""
+        return keras.KerasTensor(first.shape, first.dtype)
+
+
+@keras.saving.register_keras_serializable(package="keras_albert")
+class HeadPooling(AlbertLayer):
+    """The vector that a classifier's head reads; `mode` may be set later."""
+
+    def __init__(self, mode: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        check_choice(HEAD_POOLING_MODES, pooling_mode=mode)
+        self.mode = mode
+
+    def call(self, sequence: Tensor, pooled: Tensor, padding_mask: Tensor) -> Tensor:
+        """Return the pooler's output, or the mean of the tokens, of length 1."""
+        if self.mode == "pooler":
+            return pooled
+        mean = masked_mean(sequence, padding_mask)
+        # Squares may be too large for float16.
+        return ops.cast(ops.normalize(ops.cast(mean, "float32")), mean.dtype)
+
+    def compute_output_spec(self, sequence: Tensor, pooled: Tensor, mask: Any) -> Any:
+        """Return the spec of the vector."""
+        return keras.KerasTensor(pooled.shape, pooled.dtype)

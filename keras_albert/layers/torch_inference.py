@@ -4,7 +4,9 @@ For one text, Keras' `__call__` and operations take as long as the products.
 """
 
 import functools
+import platform
 from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import keras
@@ -18,7 +20,6 @@ from keras_albert.layers.base_layer import (
     packed_rows,
 )
 from keras_albert.types import Tensor
-from keras_albert.utils.environment import cpu_vendor
 from keras_albert.utils.keras_internals import (
     count_changes,
     onednn_linear,
@@ -362,4 +363,7 @@ def has_slow_blas() -> bool:
 
     backends = torch.backends.mkl, torch.backends.mkldnn
     has_both = all(each.is_available() for each in backends)
-    return has_both and onednn_linear() is not None and "AuthenticAMD" in cpu_vendor()
+    is_amd = "AuthenticAMD" in platform.processor()
+    if (information := Path("/proc/cpuinfo")).exists():
+        is_amd = "AuthenticAMD" in information.read_text()
+    return has_both and onednn_linear() is not None and is_amd

@@ -14,6 +14,7 @@ from keras_albert.preprocessors.masked_lm import (
     AlbertPretrainerPreprocessor,
 )
 from keras_albert.pretraining.config import PretrainingConfig
+from keras_albert.tasks.compile import steps_at_depth
 from keras_albert.tasks.losses_and_metrics import TokenAccuracy
 from keras_albert.tasks.masked_lm import (
     AlbertMaskedLM,
@@ -27,7 +28,7 @@ from keras_albert.tasks.optimizers import (
     WarmUpAndDecay,
     adamw,
 )
-from keras_albert.tasks.task import AlbertTask, steps_at_depth
+from keras_albert.tasks.task import AlbertTask
 
 # Paths of variables that AdamW updates instead of Muon, as it always does vectors.
 _OUTSIDE_OF_BLOCKS = "^(?!.*encoder/)"

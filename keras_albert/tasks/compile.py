@@ -1,17 +1,21 @@
 """A `compile` without required arguments, with an optimizer that `fit` completes."""
 
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Container, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 import keras
 
+from keras_albert.data.datasets import depends_on
+from keras_albert.devices import batch_sharding
 from keras_albert.devices.strategy import (
     WholeBatches,
     check_scope,
     check_supported,
     current_strategy,
 )
+from keras_albert.layers.torch_inference import fast_call
 from keras_albert.tasks.losses_and_metrics import check_metric_names, match_loss
 from keras_albert.tasks.optimizers import (
     default_jit_compile,
@@ -19,7 +23,9 @@ from keras_albert.tasks.optimizers import (
     default_optimizer,
     default_schedule,
 )
+from keras_albert.types import Task
 from keras_albert.utils.arguments import (
+    check_at_least,
     check_finite_and_positive,
     check_options,
     check_positive,
@@ -52,6 +58,7 @@ class CompiledTask:
     backbone: Any
     traits: Any
     compiled: bool
+    metrics: list[Any]
     trainable: bool
     variables: list[Any]
     weights: list[Any]
@@ -63,6 +70,8 @@ class CompiledTask:
     # trained or evaluated at the moment; see `Processes`.
     strategy: Any = None
     processes: Any = None
+    # How many layers Keras' steps run, unless it is all of them; see `steps_at_depth`.
+    _depth: int | None = None
     # Whether the loss of a row depends on the other rows of a batch.
     compares_rows = False
     # Until `compile` sets them; the constructor may not call it (`compile=False`).
@@ -302,7 +311,7 @@ class CompiledTask:
         self._before_training()
         # TensorFlow traces a step again if tracing it created variables.
         if not self.optimizer.built:
-            check_scope(self.strategy)
+            self._check_scope()
             with self._variable_scope():
                 self.optimizer.build(self.trainable_variables)
         return self._step_function("train", force)
@@ -315,10 +324,14 @@ class CompiledTask:
         """Create the function of a prediction step; Keras calls this."""
         return self._step_function("predict", force)
 
+    def _check_scope(self) -> None:
+        if keras.config.backend() == "tensorflow":
+            check_scope(self.strategy)
+
     def _step_function(self, kind: str, force: bool) -> Any:
         """Let Keras create a function, or the trainer of the strategy."""
         name = f"{kind}_function"
-        check_scope(self.strategy)
+        self._check_scope()
         if self.strategy is None:
             return getattr(super(), f"make_{name}")(force)
         if getattr(self, name) is None or force:
@@ -327,6 +340,62 @@ class CompiledTask:
 
             setattr(self, name, getattr(StrategyTrainer(self, self.strategy), name)())
         return getattr(self, name)
+
+    def train_step(self, *state_and_data: Any) -> Any:
+        """Train on a batch of a data set; Keras calls this."""
+        return self._run_step(super().train_step, state_and_data, training=True)  # type: ignore[misc]
+
+    def test_step(self, *state_and_data: Any) -> Any:
+        """Evaluate on a batch of a data set; Keras calls this."""
+        return self._run_step(super().test_step, state_and_data, training=False)  # type: ignore[misc]
+
+    def _run_step(
+        self, step: Callable[..., Any], state_and_data: Any, training: bool
+    ) -> Any:
+        *state, data = state_and_data
+        backend = keras.config.backend()
+        if backend == "torch" and self.processes is not None:
+            return self._step_together(data, training)
+        x = data[0] if isinstance(data, list | tuple) else data
+        if backend == "torch" and batch_sharding.MASKED_TOKENS not in x:
+            return step(data)
+        batch_sharding.build_metrics_before_xla(self, data)
+        with depends_on(data):
+            batch = batch_sharding.unpad_batch(data)
+            if training:
+                batch = batch_sharding.weigh_processes(batch)
+            return step(*state, batch)
+
+    def _step_together(self, data: Any, training: bool) -> dict[str, Any]:
+        """Train or evaluate on the rows of this process, with other processes."""
+        # Imports PyTorch, which may not be installed.
+        from keras_albert.devices import torch_steps  # noqa: PLC0415
+
+        # PyTorch's loader makes a list of a tuple.
+        x, y, weights = keras.utils.unpack_x_y_sample_weight(data)
+        counts = self.processes.index == 0 or not batch_sharding.is_replicated(x)
+        batch = batch_sharding.without_mark(x), y, weights
+        if training:
+            batch = batch_sharding.weigh_processes(batch, self.processes)
+            return torch_steps.train_together(self, batch, counts)
+        return torch_steps.evaluate_together(self, batch, counts)
+
+    def predict_step(self, *state_and_data: Any) -> Any:
+        """Predict for a batch of a data set; Keras calls this."""
+        *state, data = state_and_data
+        data = batch_sharding.unpad_batch(data)
+        if keras.config.backend() != "torch":
+            return super().predict_step(*state, data)  # type: ignore[misc]
+        x, _, _ = keras.utils.unpack_x_y_sample_weight(data)
+        return fast_call(self, x, training=False)
+
+    def get_metrics_result(self) -> dict[str, Any]:
+        """Return the metrics of this process; Keras 3.16 would wait for the others."""
+        results: dict[str, Any] = {}
+        for metric in self.metrics:
+            value = metric.result()
+            results |= value if isinstance(value, dict) else {metric.name: value}
+        return results
 
     def get_compile_config(self) -> dict[str, Any]:
         """Return the arguments of `compile`, and whether the optimizer is automatic."""
@@ -371,3 +440,24 @@ def _sets_rate(callbacks: Any) -> bool:
     """Return whether one of the callbacks of `fit` sets the learning rate."""
     callbacks = getattr(callbacks, "callbacks", callbacks) or ()
     return any(isinstance(c, _RATE_CALLBACKS) for c in keras.tree.flatten(callbacks))
+
+
+@contextmanager
+def steps_at_depth(task: Task, num_layers: int | None) -> Iterator[None]:
+    """Let the steps of Keras, made or traced in this block, run some layers."""
+    task._depth = num_layers
+    try:
+        yield
+    finally:
+        task._depth = None
+
+
+def check_epochs(
+    epochs: int, initial_epoch: Any = None, validation_freq: Any = 1, **_: Any
+) -> int:
+    """Check numbers of epochs, and return the first one."""
+    first = initial_epoch or 0
+    check_at_least(0, epochs=epochs, initial_epoch=first)
+    if not isinstance(validation_freq, Container):
+        check_positive(validation_freq=validation_freq)
+    return int(first)

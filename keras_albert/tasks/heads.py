@@ -6,6 +6,7 @@ from typing import Any, Self
 
 import keras
 
+from keras_albert.data.labels import learn_labels
 from keras_albert.layers.base_layer import albert_initializer
 from keras_albert.tasks.losses_and_metrics import match_metrics
 from keras_albert.tasks.task import AlbertTask, TaskTraits
@@ -112,22 +113,7 @@ class NamedClasses(AlbertTask):
 
     def set_class_names(self, names: tuple[str, ...]) -> None:
         """Take the names of a data set, unless there are some."""
-        self.labels = self._learn_labels(names)
-
-    def _learn_labels(self, names: tuple[str, ...]) -> tuple[str, ...] | None:
-        """Return the names of the classes, by sorted targets if there are none yet."""
-        if self.labels is not None or not names or self.num_classes == 1:
-            return self.labels
-        if len(names) != self.num_classes:
-            remedy = "or correct the targets"
-            if len(names) < self.num_classes:
-                remedy = "since a batch or a small set may lack some"
-            raise ValueError(
-                f"The targets have {len(names)} names ({', '.join(names[:9])}), but "
-                f"the model has {self.num_classes} classes. Pass `labels=[...]` to the "
-                f"model, {remedy}."
-            )
-        return names
+        self.labels = learn_labels(names, self.num_classes, self.labels)
 
 
 def count_classes(num_classes: int | None, labels: Sequence[str] | None) -> int:

@@ -1,23 +1,15 @@
 """Losses and metrics of `compile`, in the form of a head's outputs and targets."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from difflib import get_close_matches
-from typing import Any, NamedTuple
+from typing import Any
 
 import keras
 from keras import ops
 
-from keras_albert.data.labels import (
-    class_names,
-    encode_classes,
-    encode_label_sets,
-    encode_probabilities,
-    encode_scores,
-    indicator_names,
-    set_names,
-)
+from keras_albert.data.labels import loss_name
 from keras_albert.layers.base_layer import config_from_attributes
-from keras_albert.types import Task, Tensor
+from keras_albert.types import Tensor
 
 # Losses with `from_logits`, by the name that Keras also uses for their functions.
 _CROSSENTROPIES = {
@@ -66,14 +58,6 @@ _BY_CLASS = {
 }
 # A metric that compares a probability of each class with the number of the right one.
 _BY_NUMBER = {keras.metrics.SparseCategoricalCrossentropy}
-
-
-def loss_name(loss: Any) -> str:
-    """Return the name of a loss without underscores, the same for all its forms."""
-    if isinstance(loss, str) and loss != "auto":
-        loss = keras.losses.get(loss)
-    name: str = getattr(loss, "__name__", type(loss).__name__)
-    return name.replace("_", "").lower()
 
 
 def match_loss(loss: Any, are_logits: bool | None) -> Any:
@@ -353,61 +337,3 @@ class TokenAccuracy(keras.metrics.Mean):
     def get_config(self) -> dict[str, Any]:
         """Return the constructor's arguments."""
         return {"name": self.name, "dtype": self.dtype}
-
-
-# Losses that take a probability of each class, as `loss_name` returns them.
-_OF_EACH_CLASS = {
-    "binarycrossentropy",
-    "binaryfocalcrossentropy",
-    "categoricalcrossentropy",
-    "categoricalfocalcrossentropy",
-    "categoricalgeneralizedcrossentropy",
-    "categoricalhinge",
-    "kldivergence",
-}
-
-
-class TargetKind(NamedTuple):
-    """How targets are read, and how predictions are compared to them."""
-
-    loss: Callable[[bool], keras.losses.Loss]
-    metric: Callable[[], keras.metrics.Metric]
-    encode: Callable[[Any, int, Any], Any]
-    names: Callable[[Any], tuple[str, ...]]
-    is_class: bool = False
-
-
-_CLASS = TargetKind(
-    keras.losses.SparseCategoricalCrossentropy,
-    lambda: keras.metrics.SparseCategoricalAccuracy(name="accuracy"),
-    encode_classes,
-    class_names,
-    is_class=True,
-)
-_PROBABILITIES = TargetKind(
-    keras.losses.CategoricalCrossentropy,
-    lambda: keras.metrics.CategoricalAccuracy(name="accuracy"),
-    encode_probabilities,
-    lambda y: indicator_names(y) or class_names(y),
-)
-_LABEL_SETS = TargetKind(
-    keras.losses.BinaryCrossentropy,
-    lambda: keras.metrics.BinaryAccuracy(name="accuracy"),
-    encode_label_sets,
-    set_names,
-)
-_SCORE = TargetKind(
-    lambda is_logits: keras.losses.MeanSquaredError(),
-    lambda: keras.metrics.RootMeanSquaredError(name="rmse"),
-    lambda y, num_classes, labels: encode_scores(y),
-    lambda y: (),
-)
-
-
-def target_kind(classifier: Task) -> TargetKind:
-    """Return what an `AlbertClassifier` learns."""
-    if classifier.is_regression:
-        return _SCORE
-    if classifier.is_multi_label:
-        return _LABEL_SETS
-    return _PROBABILITIES if loss_name(classifier.loss) in _OF_EACH_CLASS else _CLASS

@@ -15,9 +15,9 @@ from keras import ops
 
 from keras_albert.data.batches import LengthBatches, has_ragged_outputs, make_batches
 from keras_albert.data.datasets import Steps, call_and_reject_empty, num_steps
-from keras_albert.data.tables import read_data
-from keras_albert.devices.batch_sharding import num_parts, share_dataset, take_rows
-from keras_albert.devices.processes import restore_on_error, spans_processes
+from keras_albert.data.tables import RawData, read_data
+from keras_albert.devices.batch_sharding import share_dataset, take_rows
+from keras_albert.devices.processes import num_parts, restore_on_error, spans_processes
 from keras_albert.layers.base_layer import packing_inputs
 from keras_albert.layers.torch_inference import fast_call
 from keras_albert.text.windows import TextWindows
@@ -237,8 +237,10 @@ def predict_all(
     check_options(type(task), "predict", kwargs)
     steps = kwargs.get("steps")
     may_pack = run_batch is None
-    columns = task.traits.columns._replace(label=None)
-    data = read_data(x, columns=columns, batch_size=batch_size)
+    data = RawData(x)
+    if not hasattr(type(x), "pack"):
+        columns = task.traits.columns._replace(label=None)
+        data = read_data(x, columns=columns, batch_size=batch_size)
     batches = make_batches(
         *(task, data, batch_size, "prediction"), steps=Steps(steps), may_pack=may_pack
     )
@@ -256,7 +258,8 @@ def predict_all(
         )
 
     def compute() -> Any:
-        is_alone = num_parts() == 1 or spans_processes()
+        is_jax = keras.config.backend() == "jax"
+        is_alone = not is_jax or num_parts() == 1 or spans_processes()
         is_own = run_batch or num_layers or has_ragged_outputs(task)
         if is_own or is_alone:
             run = run_batch or partial(outputs_of, task, num_layers=num_layers)
@@ -266,7 +269,7 @@ def predict_all(
             shared = share_dataset(task, batches, True)
             return check_nan(keras.Model.predict(task, shared, **kwargs))
 
-    outputs = call_and_reject_empty(compute, {"x": x})
+    outputs = compute() if is_planned else call_and_reject_empty(compute, {"x": x})
     return batches.restore_order(outputs) if is_planned else outputs
 
 
@@ -287,7 +290,7 @@ def outputs_of(
     task: Task, inputs: dict[str, Any], num_layers: int | None = None
 ) -> Any:
     """Compute the outputs for one batch of ids."""
-    if spans_processes():
+    if keras.config.backend() == "jax" and spans_processes():
         outputs = _compute_together(task, inputs, num_layers)
     else:
         outputs = task.run_batch(inputs, num_layers)

@@ -2,26 +2,18 @@
 
 import inspect
 import os
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any
 
 import keras
 
 from keras_albert.backbone import AlbertBackbone
 from keras_albert.presets.checkpoint import OWN_FORMAT, Checkpoint, open_checkpoint
-from keras_albert.presets.preset_mixin import PresetMixin
 from keras_albert.presets.stored_weights import check_stored_weights, head_weights
 from keras_albert.tasks.cloning import at_depth, with_backbone
+from keras_albert.types import Task
 from keras_albert.utils.arguments import check_kwargs
 from keras_albert.utils.keras_internals import all_layers
-
-if TYPE_CHECKING:
-    from keras_hub.models import Task as _Task
-else:
-    # Subclasses add KerasHub's class: Keras rewrites the bases of functional models,
-    # and a base that is reached in two ways would be a cycle.
-    _Task = object
 
 # The arguments for the outputs of a head.
 _CLASSES = {"num_classes", "labels"}
@@ -33,95 +25,87 @@ _OF_ANY_MODEL = ("compile", "load_weights", "name", "trainable")
 _PADDING = 128
 
 
-class TaskPresets(PresetMixin, _Task):
-    """`from_preset` and `save_to_preset` of a task, as a mixin."""
+def at_own_depth(task: Task) -> Any:
+    """Return a task whose adapters are those of the layers that its backbone runs."""
+    backbone, encoder = task.backbone, task.backbone.encoder
+    if encoder.adapters and backbone.num_layers != encoder.num_layers:
+        return with_backbone(task, at_depth(backbone, backbone.num_layers))
+    return task
 
-    backbone_cls = AlbertBackbone
 
-    # Whether it reads `pooled_output`; if so, a missing pooler is an error.
-    uses_pooler = True
+def save_head(task: Task, filepath: str | os.PathLike[str]) -> None:
+    """Save the weights of a head."""
+    keras.saving.save_weights(task, filepath, objects_to_skip=_not_head(task))
 
-    def _as_saved(self) -> Any:
-        backbone, encoder = self.backbone, self.backbone.encoder
-        if encoder.adapters and backbone.num_layers != encoder.num_layers:
-            # This is a view: the file gets the adapters of its layers alone.
-            return with_backbone(self, at_depth(backbone, backbone.num_layers))
-        return self
 
-    def save_task_weights(self, filepath: str | os.PathLike[str]) -> None:
-        """Save the weights of the head; see `keras_hub.models.Task`."""
-        keras.saving.save_weights(self, filepath, objects_to_skip=self._not_head())
+def load_head(task: Task, filepath: str | os.PathLike[str]) -> None:
+    """Load the weights of a head, after a check."""
+    check_stored_weights(head_weights(task), Path(filepath))
+    keras.saving.load_weights(task, filepath, objects_to_skip=_not_head(task))
 
-    def load_task_weights(self, filepath: str | os.PathLike[str]) -> None:
-        """Load the weights of the head, after a check; see `keras_hub.models.Task`."""
-        check_stored_weights(head_weights(self), Path(filepath))
-        keras.saving.load_weights(self, filepath, objects_to_skip=self._not_head())
 
-    def _not_head(self) -> list[Any]:
-        # KerasHub does not skip the optimizer, whose state is twice the model's size.
-        return [*all_layers(self.backbone), self.optimizer]
+def _not_head(task: Task) -> list[Any]:
+    # KerasHub does not skip the optimizer, whose state is twice the model's size.
+    return [*all_layers(task.backbone), task.optimizer]
 
-    @classmethod
-    def _check_new_head(cls, arguments: Mapping[str, Any]) -> None:
-        """Raise if arguments of a new head are missing, before weights are read."""
 
-    @classmethod
-    def _take_backbone_arguments(cls, kwargs: dict[str, Any]) -> dict[str, Any]:
-        """Remove and return the arguments of the backbone alone, such as `remat`."""
-        # Early releases of Python 3.11 read `__new__` of a class that inherits
-        # `__init__`.
-        classes: list[Any] = [AlbertBackbone, *cls.mro()[:-1]]
-        of_backbone, of_task, *of_bases = (
-            set(inspect.signature(each.__init__).parameters) for each in classes
-        )
-        check_kwargs(
-            cls,
-            kwargs,
-            inherited={*_OF_ANY_MODEL, *of_backbone, *of_task}.union(*of_bases),
-            hint=f"Pass arguments of `{cls.__name__}` or of `AlbertBackbone`.",
-        )
-        if (backbone := kwargs.get("backbone")) is not None:
-            if not isinstance(backbone, AlbertBackbone):
-                msg = f"`backbone` must be an AlbertBackbone. Received: {backbone!r}"
-                raise TypeError(msg)
-            return {}
-        names = of_backbone - of_task - {"dtype"}
-        return {name: kwargs.pop(name) for name in names & set(kwargs)}
-
-    @classmethod
-    def _from_checkpoint(
+def _take_backbone_arguments(cls: Any, kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Remove and return the arguments of the backbone alone, such as `remat`."""
+    # Early releases of Python 3.11 read `__new__` of a class that inherits
+    # `__init__`.
+    classes: list[Any] = [AlbertBackbone, *cls.mro()[:-1]]
+    of_backbone, of_task, *of_bases = (
+        set(inspect.signature(each.__init__).parameters) for each in classes
+    )
+    check_kwargs(
         cls,
-        checkpoint: Checkpoint,
-        load_weights: bool = True,
-        dtype: Any = None,
-        **kwargs: Any,
-    ) -> Self:
-        of_backbone = cls._take_backbone_arguments(kwargs)
-        built: Any = checkpoint.task_class(cls)
-        known = checkpoint.task_arguments(cls)
-        # Classes that differ from the checkpoint's need a new head.
-        keep_head = "num_classes" in kwargs
-        for name in set(known) - (_CLASSES if keep_head else set()):
-            kwargs.setdefault(name, known[name])
-        cls._check_new_head(kwargs)
-        keep_backbone = "backbone" in kwargs
-        if not keep_backbone:
-            kwargs["backbone"] = checkpoint.load_backbone(
-                AlbertBackbone, load_weights=False, dtype=dtype, **of_backbone
-            )
-            # Read by `compile`, which the constructor calls.
-            kwargs["backbone"].pretrained = load_weights
-        if not keep_head:
-            checkpoint.check_head(known)
-        if "preprocessor" not in kwargs:
-            found = checkpoint.load_preprocessor(built.preprocessor_cls)
-            if checkpoint.format.key != OWN_FORMAT:
-                check_vocabulary_size(kwargs["backbone"], found.tokenizer, checkpoint)
-            kwargs["preprocessor"] = found
-        task: Self = built.from_config(kwargs)
-        if load_weights:
-            checkpoint.load_weights(task, keep_head, keep_backbone)
-        return task
+        kwargs,
+        inherited={*_OF_ANY_MODEL, *of_backbone, *of_task}.union(*of_bases),
+        hint=f"Pass arguments of `{cls.__name__}` or of `AlbertBackbone`.",
+    )
+    if (backbone := kwargs.get("backbone")) is not None:
+        if not isinstance(backbone, AlbertBackbone):
+            msg = f"`backbone` must be an AlbertBackbone. Received: {backbone!r}"
+            raise TypeError(msg)
+        return {}
+    names = of_backbone - of_task - {"dtype"}
+    return {name: kwargs.pop(name) for name in names & set(kwargs)}
+
+
+def load_task(
+    cls: Any,
+    checkpoint: Checkpoint,
+    load_weights: bool = True,
+    dtype: Any = None,
+    **kwargs: Any,
+) -> Any:
+    """Load a task of a class from an opened checkpoint."""
+    of_backbone = _take_backbone_arguments(cls, kwargs)
+    built: Any = checkpoint.task_class(cls)
+    known = checkpoint.task_arguments(cls)
+    # Classes that differ from the checkpoint's need a new head.
+    keep_head = "num_classes" in kwargs
+    for name in set(known) - (_CLASSES if keep_head else set()):
+        kwargs.setdefault(name, known[name])
+    cls._check_new_head(kwargs)
+    keep_backbone = "backbone" in kwargs
+    if not keep_backbone:
+        kwargs["backbone"] = checkpoint.load_backbone(
+            AlbertBackbone, load_weights=False, dtype=dtype, **of_backbone
+        )
+        # Read by `compile`, which the constructor calls.
+        kwargs["backbone"].pretrained = load_weights
+    if not keep_head:
+        checkpoint.check_head(known)
+    if "preprocessor" not in kwargs:
+        found = checkpoint.load_preprocessor(built.preprocessor_cls)
+        if checkpoint.format.key != OWN_FORMAT:
+            check_vocabulary_size(kwargs["backbone"], found.tokenizer, checkpoint)
+        kwargs["preprocessor"] = found
+    task = built.from_config(kwargs)
+    if load_weights:
+        checkpoint.load_weights(task, keep_head, keep_backbone)
+    return task
 
 
 def load_saved_task(preset: str) -> Any:

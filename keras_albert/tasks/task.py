@@ -1,28 +1,22 @@
 """What all tasks share: raw strings in, batches by length, saving and export."""
 
 import os
-from collections.abc import Callable, Container, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 import keras
 import numpy.typing as npt
 
-from keras_albert.backbone import select_inputs
-from keras_albert.data.batches import make_batches, preprocess_batch
-from keras_albert.data.datasets import (
-    Steps,
-    call_and_reject_empty,
-    depends_on,
-    is_dataset,
-    num_steps,
-)
+from keras_albert.backbone import AlbertBackbone, select_inputs
+from keras_albert.data.batches import LengthBatches, make_batches, preprocess_batch
+from keras_albert.data.datasets import Steps, call_and_reject_empty, num_steps
 from keras_albert.data.labels import unchanged_on_error
 from keras_albert.data.tables import (
     Columns,
     RawData,
     are_ids,
+    is_dataset,
     read_data,
     read_ids,
     split_validation,
@@ -34,19 +28,21 @@ from keras_albert.devices.processes import (
     connect_processes,
     exclusive,
     restore_on_error,
+    shard_spec,
     train_in_processes,
 )
 from keras_albert.devices.strategy import refuse_sharded
-from keras_albert.layers.base_layer import config_from_attributes, packed_rows
-from keras_albert.layers.torch_inference import fast_call, use_torch_inference
-from keras_albert.tasks.compile import CompiledTask
+from keras_albert.layers.base_layer import ROW_TOKENS, config_from_attributes
+from keras_albert.layers.torch_inference import use_torch_inference
+from keras_albert.presets.preset_mixin import PresetMixin
+from keras_albert.tasks import presets
+from keras_albert.tasks.compile import CompiledTask, check_epochs, steps_at_depth
 from keras_albert.tasks.predict import (
     PredictFunction,
     UntrainedHeadWarning,
     outputs_of,
     predict_all,
 )
-from keras_albert.tasks.presets import TaskPresets, check_preprocessor
 from keras_albert.tasks.table import (
     WRITERS,
     check_export_options,
@@ -59,6 +55,13 @@ from keras_albert.types import Mode
 from keras_albert.utils import arguments, keras_internals
 from keras_albert.utils.remote import output_path
 
+if TYPE_CHECKING:
+    from keras_hub.models import Task as _Task
+else:
+    # Subclasses add KerasHub's class: Keras rewrites the bases of functional models,
+    # and a base that is reached in two ways would be a cycle.
+    _Task = object
+
 # Arguments of `fit` that every process must pass alike.
 _STEPS = ("initial_epoch", "steps_per_epoch", "validation_steps", "validation_freq")
 
@@ -70,15 +73,9 @@ ExportFormat = Literal[
 _MODEL_ARGUMENTS = {"inputs", "outputs", "name", "trainable", "compile"}
 
 
-def _check_epochs(
-    epochs: int, initial_epoch: Any = None, validation_freq: Any = 1, **_: Any
-) -> int:
-    """Check numbers of epochs, and return the first one."""
-    first = initial_epoch or 0
-    arguments.check_at_least(0, epochs=epochs, initial_epoch=first)
-    if not isinstance(validation_freq, Container):
-        arguments.check_positive(validation_freq=validation_freq)
-    return int(first)
+def _num_steps(batches: Any) -> int | None:
+    is_list = isinstance(batches, LengthBatches)
+    return len(batches) if is_list else num_steps(batches)
 
 
 class TaskTraits(NamedTuple):
@@ -102,7 +99,7 @@ class TaskTraits(NamedTuple):
     shared_head_layers: tuple[str, ...] = ()
 
 
-class AlbertTask(CompiledTask, TaskPresets):
+class AlbertTask(CompiledTask, PresetMixin, _Task):
     """Base class of all tasks, before one of KerasHub's in the list of bases."""
 
     # A subclass has `encode_targets`, `default_loss`, `default_metrics`, `_run_layers`.
@@ -110,11 +107,13 @@ class AlbertTask(CompiledTask, TaskPresets):
     # What differs between tasks, see `TaskTraits`.
     traits = TaskTraits()
 
+    backbone_cls = AlbertBackbone
+
+    # Whether it reads `pooled_output`; if so, a missing pooler is an error.
+    uses_pooler = True
+
     # Whether targets are made from the texts.
     is_self_supervised = False
-
-    # How many layers `evaluate` runs, unless it is all of them.
-    _depth: int | None = None
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Check a subclass, which PyTorch's `fully_shard` makes as well."""
@@ -130,7 +129,7 @@ class AlbertTask(CompiledTask, TaskPresets):
             hint="Pass arguments of the backbone to `AlbertBackbone`, or to "
             "`from_preset` of the task.",
         )
-        check_preprocessor(self.backbone, self.preprocessor)
+        presets.check_preprocessor(self.backbone, self.preprocessor)
         with keras_internals.building_model():
             super().__init__(*args, **kwargs)
         keras_internals.register_parameters(self)
@@ -149,8 +148,8 @@ class AlbertTask(CompiledTask, TaskPresets):
         backbone = self.backbone
         num_layers = num_layers or self._depth or backbone.num_layers
         is_graph = num_layers == backbone.encoder.num_layers
-        is_graph = is_graph and not use_torch_inference(inputs)
-        if is_graph and packed_rows(inputs) is None:
+        is_graph = is_graph and ROW_TOKENS not in inputs
+        if is_graph and (training or not use_torch_inference(inputs)):
             inputs = select_inputs(self, inputs)
             return super().call(inputs, training=training, mask=mask)
         return self._run_layers(inputs, training, num_layers)
@@ -314,7 +313,7 @@ class AlbertTask(CompiledTask, TaskPresets):
         # Before any text is read.
         arguments.check_options(type(self), "fit", kwargs)
         self._check_compiled("fit")
-        first = _check_epochs(epochs, **kwargs)
+        first = check_epochs(epochs, **kwargs)
         options = [
             *(batch_size, epochs, text, text_pair, label, validation_split),
             *(validation_batch_size, class_weight, shuffle),
@@ -330,7 +329,8 @@ class AlbertTask(CompiledTask, TaskPresets):
                 named = text, text_pair, label, self.is_self_supervised
                 columns = self.traits.columns.choose(*named)
                 data = read_data(x, y, sample_weight, columns, batch_size)
-                self.set_class_names(data.columns.class_names)
+                if data.columns.class_names:
+                    self.set_class_names(data.columns.class_names)
                 has_ids = are_ids(self.preprocessor, data.x)
                 is_raw = not (is_dataset(data.x) or has_ids)
                 if data.y is not None and is_raw:
@@ -363,23 +363,41 @@ class AlbertTask(CompiledTask, TaskPresets):
                 if held is not None:
                     option, argument = "validation_steps", "validation_data"
                     limit = Steps(kwargs.get(option), option, argument, epochs - first)
-                    kwargs[argument] = as_dataset(
-                        self, make_batches(self, held, size, steps=limit)
+                    kwargs[argument] = self._as_dataset(
+                        make_batches(self, held, size, steps=limit)
                     )
             if data.is_encoded:
                 self.learn_from_targets(targets)
-            dataset = as_dataset(self, batches)
-            steps = kwargs.get("steps_per_epoch") or num_steps(dataset)
+            dataset = self._as_dataset(batches)
+            steps = kwargs.get("steps_per_epoch") or _num_steps(batches)
             rest = steps and steps * (epochs - first), kwargs.get("callbacks")
             if not (first and self._continue_optimizer(*rest)):
                 self._complete_optimizer(*rest)
             # Data sets are in their order already.
             kwargs |= {"epochs": epochs, "shuffle": False}
             with restore_on_error(self):
-                dataset = batch_sharding.build_before(self, dataset)
-                return call_and_reject_empty(
-                    lambda: keras.Model.fit(self, x=dataset, **kwargs), datasets
-                )
+                return self._call_keras(keras.Model.fit, dataset, datasets, kwargs)
+
+    def _as_dataset(self, batches: Any) -> Any:
+        """Return batches as Keras takes them, of the rows of this process."""
+        is_shared = keras.config.backend() == "tensorflow" or shard_spec(self)
+        is_list = isinstance(batches, LengthBatches)
+        return batches if is_list and not is_shared else as_dataset(self, batches)
+
+    def _call_keras(
+        self,
+        method: Callable[..., Any],
+        dataset: Any,
+        given: dict[str, Any],
+        kwargs: dict[str, Any],
+    ) -> Any:
+        """Call a method of Keras; `given` may have data sets without a batch."""
+        packs = getattr(self.preprocessor, "pack_sequences", False)
+        if packs or shard_spec(self):
+            dataset = batch_sharding.build_before(self, dataset)
+        if not any(map(is_dataset, given.values())):
+            return method(self, x=dataset, **kwargs)
+        return call_and_reject_empty(lambda: method(self, x=dataset, **kwargs), given)
 
     def evaluate(
         self,
@@ -445,10 +463,11 @@ class AlbertTask(CompiledTask, TaskPresets):
                 named = text, text_pair, label, self.is_self_supervised
                 columns = self.traits.columns.choose(*named)
                 data = read_data(x, y, sample_weight, columns, batch_size)
-                self.set_class_names(data.columns.class_names)
+                if data.columns.class_names:
+                    self.set_class_names(data.columns.class_names)
                 limit = Steps(kwargs.get("steps"))
-                dataset = as_dataset(
-                    self, make_batches(self, data, batch_size, steps=limit)
+                dataset = self._as_dataset(
+                    make_batches(self, data, batch_size, steps=limit)
                 )
             test_function, depth = self.test_function, num_layers
             if depth == self.backbone.num_layers:
@@ -457,10 +476,9 @@ class AlbertTask(CompiledTask, TaskPresets):
                 self.test_function = None
             try:
                 with restore_on_error(self), steps_at_depth(self, depth):
-                    dataset = batch_sharding.build_before(self, dataset)
-                    return call_and_reject_empty(
-                        lambda: keras.Model.evaluate(self, x=dataset, **kwargs),
-                        {"x": data.x},
+                    given_x = {"x": data.x}
+                    return self._call_keras(
+                        keras.Model.evaluate, dataset, given_x, kwargs
                     )
             finally:
                 if depth is not None:
@@ -589,58 +607,6 @@ class AlbertTask(CompiledTask, TaskPresets):
             )
         return self.encode_class_weight(class_weight)
 
-    def train_step(self, *state_and_data: Any) -> Any:
-        """Train on a batch of a data set; Keras calls this."""
-        return self._run_step(super().train_step, state_and_data, training=True)
-
-    def test_step(self, *state_and_data: Any) -> Any:
-        """Evaluate on a batch of a data set; Keras calls this."""
-        return self._run_step(super().test_step, state_and_data, training=False)
-
-    def _run_step(
-        self, step: Callable[..., Any], state_and_data: Any, training: bool
-    ) -> Any:
-        *state, data = state_and_data
-        batch_sharding.build_metrics_before_xla(self, data)
-        if self.processes is not None and keras.config.backend() == "torch":
-            return self._step_together(data, training)
-        with depends_on(data):
-            batch = batch_sharding.unpad_batch(data)
-            if training:
-                batch = batch_sharding.weigh_processes(batch)
-            return step(*state, batch)
-
-    def _step_together(self, data: Any, training: bool) -> dict[str, Any]:
-        """Train or evaluate on the rows of this process, with other processes."""
-        # Imports PyTorch, which may not be installed.
-        from keras_albert.devices import torch_steps  # noqa: PLC0415
-
-        # PyTorch's loader makes a list of a tuple.
-        x, y, weights = keras.utils.unpack_x_y_sample_weight(data)
-        counts = self.processes.index == 0 or not batch_sharding.is_replicated(x)
-        batch = batch_sharding.without_mark(x), y, weights
-        if training:
-            batch = batch_sharding.weigh_processes(batch, self.processes)
-            return torch_steps.train_together(self, batch, counts)
-        return torch_steps.evaluate_together(self, batch, counts)
-
-    def predict_step(self, *state_and_data: Any) -> Any:
-        """Predict for a batch of a data set; Keras calls this."""
-        *state, data = state_and_data
-        data = batch_sharding.unpad_batch(data)
-        if keras.config.backend() != "torch":
-            return super().predict_step(*state, data)
-        x, _, _ = keras.utils.unpack_x_y_sample_weight(data)
-        return fast_call(self, x, training=False)
-
-    def get_metrics_result(self) -> dict[str, Any]:
-        """Return the metrics of this process; Keras 3.16 would wait for the others."""
-        results: dict[str, Any] = {}
-        for metric in self.metrics:
-            value = metric.result()
-            results |= value if isinstance(value, dict) else {metric.name: value}
-        return results
-
     def preprocess_samples(
         self, x: Any, y: Any = None, sample_weight: Any = None
     ) -> Any:
@@ -650,6 +616,31 @@ class AlbertTask(CompiledTask, TaskPresets):
         return keras.utils.pack_x_y_sample_weight(
             *preprocess_batch(self, "training", x, y, sample_weight)
         )
+
+    def _as_saved(self) -> Any:
+        return presets.at_own_depth(self)
+
+    def save_task_weights(self, filepath: str | os.PathLike[str]) -> None:
+        """Save the weights of the head; see `keras_hub.models.Task`."""
+        presets.save_head(self, filepath)
+
+    def load_task_weights(self, filepath: str | os.PathLike[str]) -> None:
+        """Load the weights of the head, after a check; see `keras_hub.models.Task`."""
+        presets.load_head(self, filepath)
+
+    @classmethod
+    def _check_new_head(cls, arguments: Mapping[str, Any]) -> None:
+        """Raise if arguments of a new head are missing, before weights are read."""
+
+    @classmethod
+    def _from_checkpoint(
+        cls,
+        checkpoint: Any,
+        load_weights: bool = True,
+        dtype: Any = None,
+        **kwargs: Any,
+    ) -> Self:
+        return presets.load_task(cls, checkpoint, load_weights, dtype, **kwargs)
 
     def quantize(self, mode: Any = None, *args: Any, **kwargs: Any) -> Any:
         """Quantize the backbone; the head, which has few weights, remains float.
@@ -803,13 +794,3 @@ class AlbertTask(CompiledTask, TaskPresets):
         }
         check_export_options(name, path, given)
         return export_writer(name)(self, path, **given)
-
-
-@contextmanager
-def steps_at_depth(task: AlbertTask, num_layers: int | None) -> Iterator[None]:
-    """Let the steps of Keras, made or traced in this block, run some layers."""
-    task._depth = num_layers
-    try:
-        yield
-    finally:
-        task._depth = None

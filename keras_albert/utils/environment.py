@@ -60,11 +60,6 @@ def cpu_name() -> str:
     return _on_linux("model name") or platform.processor() or platform.machine()
 
 
-def cpu_vendor() -> str:
-    """Return a string that contains the vendor of the CPU, such as "AuthenticAMD"."""
-    return _on_linux("vendor_id") or platform.processor()
-
-
 def _on_linux(entry: str) -> str | None:
     information = Path("/proc/cpuinfo")
     if not information.exists():

@@ -5,13 +5,13 @@ import numpy as np
 import pytest
 
 from keras_albert.layers import ConditionalSpanHead, MaskedLMHead
+from keras_albert.layers.encoder import MaskedPooling
 from keras_albert.layers.heads import (
     MASKED_LOGIT,
     MISSING_CHOICE,
     ChoiceScores,
     ChoicesToRows,
     ExitHeads,
-    MaskedPooling,
     span_mask,
 )
 from tests.compiled import to_numpy

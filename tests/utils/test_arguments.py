@@ -11,7 +11,8 @@ from keras_albert.layers import (
     SharedTransformerEncoder,
     TransformerBlock,
 )
-from keras_albert.layers.heads import ConditionalSpanHead, MaskedLMHead, MaskedPooling
+from keras_albert.layers.encoder import MaskedPooling
+from keras_albert.layers.heads import ConditionalSpanHead, MaskedLMHead
 from keras_albert.utils.arguments import (
     check_choice,
     check_kwargs,

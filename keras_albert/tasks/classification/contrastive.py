@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from keras_albert.tasks.losses_and_metrics import target_kind
+from keras_albert.data.labels import target_kind
 from keras_albert.tasks.text_embedding.model import AlbertTextEmbedder
 from keras_albert.types import Task
 

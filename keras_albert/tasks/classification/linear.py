@@ -15,11 +15,10 @@ import numpy as np
 import numpy.typing as npt
 from keras import ops
 
-from keras_albert.data.datasets import is_dataset
-from keras_albert.data.tables import RawData, are_ids
-from keras_albert.devices.batch_sharding import num_parts
-from keras_albert.devices.processes import num_processes
-from keras_albert.layers.heads import HeadPooling
+from keras_albert.data.labels import TargetKind, target_kind
+from keras_albert.data.tables import RawData, are_ids, is_dataset
+from keras_albert.devices.processes import num_parts, num_processes
+from keras_albert.layers.encoder import HeadPooling
 from keras_albert.tasks.classification.calibration import (
     cross_entropies,
     find_temperature,
@@ -28,7 +27,6 @@ from keras_albert.tasks.classification.contrastive import (
     CONTRASTIVE_STRENGTH,
     train_encoder,
 )
-from keras_albert.tasks.losses_and_metrics import TargetKind, target_kind
 from keras_albert.tasks.predict import compile_function, predict_all
 from keras_albert.text.packing import check_counts
 from keras_albert.types import FloatArray, Task

@@ -12,11 +12,16 @@ import numpy.typing as npt
 
 from keras_albert.backbone import AlbertBackbone
 from keras_albert.data.batches import check_targets
-from keras_albert.data.datasets import is_dataset
-from keras_albert.data.labels import encode_class_weights, unchanged_on_error
-from keras_albert.data.tables import Columns, RawData, are_ids, read_data
+from keras_albert.data.labels import (
+    encode_class_weights,
+    learn_labels,
+    target_kind,
+    unchanged_on_error,
+)
+from keras_albert.data.tables import Columns, RawData, are_ids, is_dataset, read_data
 from keras_albert.devices.processes import exclusive
-from keras_albert.layers.heads import ExitHeads, HeadPooling
+from keras_albert.layers.encoder import HeadPooling
+from keras_albert.layers.heads import ExitHeads
 from keras_albert.layers.torch_inference import fast_call
 from keras_albert.preprocessors.preprocessor import AlbertClassifierPreprocessor
 from keras_albert.tasks.classification import early_exit, linear
@@ -28,7 +33,6 @@ from keras_albert.tasks.heads import (
     output_dense,
     output_dropout,
 )
-from keras_albert.tasks.losses_and_metrics import target_kind
 from keras_albert.tasks.predict import predict_windows, softmax
 from keras_albert.types import Activation, FloatArray, Int64Array, Texts
 from keras_albert.utils import arguments
@@ -192,7 +196,9 @@ class AlbertClassifier(NamedClasses, keras_hub.models.TextClassifier):
     def encode_targets(self, y: Any) -> npt.NDArray[Any]:
         """Return int32 class numbers, or float32 `(examples, num_classes)`."""
         kind = target_kind(self)
-        labels = self.labels or self._learn_labels(kind.names(y))
+        labels = self.labels
+        if labels is None:
+            labels = learn_labels(kind.names(y), self.num_classes, None)
         targets: npt.NDArray[Any] = kind.encode(y, self.num_classes, labels)
         self.labels = labels
         return targets
@@ -376,7 +382,9 @@ class AlbertClassifier(NamedClasses, keras_hub.models.TextClassifier):
         training: bool = True,
     ) -> Any:
         """Return the loss; with exits the mean of the heads', weighted by depth."""
-        rows = early_exit.join_exits(self.loss, y, y_pred, sample_weight)
+        rows = y, y_pred, sample_weight
+        if self.exits:
+            rows = early_exit.join_exits(self.loss, *rows)
         return super().compute_loss(x, *rows, training)
 
     def compute_metrics(
@@ -440,7 +448,8 @@ class AlbertClassifier(NamedClasses, keras_hub.models.TextClassifier):
             >>> outputs.shape, depths.shape
             ((1, 2), (1,))
         """
-        early_exit.check_rule(self, patience, threshold, num_layers)
+        if patience is not None or threshold is not None:
+            early_exit.check_rule(self, patience, threshold, num_layers)
         if not truncate:
             given = {"patience": patience, "threshold": threshold}
             arguments.check_unused("truncate=False", **given, num_layers=num_layers)

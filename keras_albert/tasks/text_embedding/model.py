@@ -11,11 +11,10 @@ from keras import ops
 
 from keras_albert.backbone import AlbertBackbone, run_encoder, select_inputs
 from keras_albert.data.batches import preprocess_batch
-from keras_albert.data.datasets import is_dataset
 from keras_albert.data.labels import encode_scores
-from keras_albert.data.tables import are_ids, read_data, read_ids
+from keras_albert.data.tables import are_ids, is_dataset, read_data, read_ids
 from keras_albert.layers.base_layer import packing_inputs
-from keras_albert.layers.heads import MaskedPooling
+from keras_albert.layers.encoder import MaskedPooling
 from keras_albert.layers.torch_inference import fast_call
 from keras_albert.preprocessors.preprocessor import AlbertTextEmbedderPreprocessor
 from keras_albert.tasks.predict import predict_windows
@@ -192,13 +191,9 @@ class AlbertTextEmbedder(AlbertTask, keras_hub.models.TextEmbedder):
 
     @classmethod
     def _from_checkpoint(
-        cls,
-        checkpoint: Any,
-        load_weights: bool = True,
-        dtype: Any = None,
-        **kwargs: Any,
+        cls, checkpoint: Any, load_weights: bool = True, **kwargs: Any
     ) -> Self:
-        task = super()._from_checkpoint(checkpoint, load_weights, dtype, **kwargs)
+        task = super()._from_checkpoint(checkpoint, load_weights, **kwargs)
         is_weighted = task.inverse_frequency is not None
         if is_weighted and not np.any(
             keras.ops.convert_to_numpy(task.pooling.token_probabilities)

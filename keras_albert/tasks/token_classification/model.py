@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from keras_albert.backbone import AlbertBackbone, run_encoder
+from keras_albert.data.labels import learn_labels
 from keras_albert.data.tables import Columns
 from keras_albert.layers.torch_inference import fast_call
 from keras_albert.preprocessors.token_classification import (
@@ -144,7 +145,7 @@ class AlbertTokenClassifier(heads.NamedClasses, keras_hub.models.Task):
         labels, scheme = self.labels, self.known_scheme
         if labels is None:
             names, scheme = read_targets.learn_tags(rows, self.scheme)
-            labels = self._learn_labels(names)
+            labels = learn_labels(names, self.num_classes, self.labels)
         elif (
             self.scheme == "auto"
             and scheme == "BIO"
