@@ -64,6 +64,7 @@ _INTERNAL = """
     with_prompt standardize_mean pool pooled_by_layer target_dtype target_shape
     trainable_variables non_trainable_variables trainable_weights run_virtual_layer
     non_trainable_weights distribute_strategy set_fit_request set_score_request
+    rows row_text row_texts
 """
 # A page with fewer needs no table of them.
 _FEW_METHODS = 4

@@ -61,7 +61,7 @@ class Dataset:
     # From a label to the place of the first one in the file.
     where: Callable[[str], str] = str
     # From the number of a row to its place.
-    place: Callable[[int], str] = "row {}".format
+    place: Callable[[int], str] = field(default_factory=lambda: "row {}".format)
     # All columns of a table.
     columns: dict[str, list[Any]] = field(default_factory=dict)
 

@@ -35,7 +35,19 @@ _STEPS = 31
 
 @dataclass(frozen=True)
 class EvaluationReport:
-    """What `evaluate` found; `report` has the metrics."""
+    """What `evaluate` found; `report` has the metrics.
+
+    Example:
+        >>> import keras_albert
+        >>> from keras_albert.tools import Dataset, evaluate
+        >>> model = keras_albert.AlbertClassifier.from_preset(
+        ...     "albert_small_en_uncased_sst2")
+        >>> data = Dataset(["a wonderful film", "boring and slow"], ["negative"] * 2)
+        >>> found = evaluate(model, data)
+        >>> found.scores["accuracy"]
+        0.5
+        >>> found.save("errors")
+    """
 
     model: Any
     data: Dataset
@@ -64,6 +76,15 @@ class EvaluationReport:
 
         Returns:
             A list of strings.
+
+        Example:
+            >>> import keras_albert
+            >>> from keras_albert.tools import Dataset, evaluate
+            >>> model = keras_albert.AlbertClassifier.from_preset(
+            ...     "albert_small_en_uncased_sst2")
+            >>> found = evaluate(model, Dataset(["a wonderful film"], ["negative"]))
+            >>> found.worst()[0].splitlines()[0]
+            'row 0: a wonderful film'
         """
         if explain:
             check_explained(self.model)
@@ -71,7 +92,7 @@ class EvaluationReport:
             return []
         return worst_rows(self.model, self.data, self.rows, count, explain)
 
-    def to_dict(self) -> dict[str, Any]:
+    def _contents(self) -> dict[str, Any]:
         """Return the report as JSON values."""
         contents = self.report.to_dict()
         contents |= {"intervals": self.intervals, "groups": self.groups}
@@ -87,7 +108,7 @@ class EvaluationReport:
             **facts: JSON values to add to `report.json`.
         """
         with atomic_directory(Path(path)) as folder:
-            write_report(folder / "report.json", self.to_dict() | facts)
+            write_report(folder / "report.json", self._contents() | facts)
             self._write_rows(folder / "rows.jsonl")
             if importlib.util.find_spec("matplotlib") is None:
                 return

@@ -35,7 +35,13 @@ _CHARACTERS = 120
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that may be wrong, with the rows that show it."""
+    """Something that may be wrong, with the rows that show it.
+
+    Example:
+        >>> from keras_albert.tools import Finding
+        >>> print(Finding("one class", "only one class", is_error=True))
+        error, one class: only one class
+    """
 
     kind: str
     what: str
