@@ -131,9 +131,8 @@ class PresetMixin:
         """
         _check_registered(self)
         check_readable(getattr(self, "variables", ()))
-        saved: Any = self._as_saved()
         with preset_directory(preset_dir) as directory:
-            super(PresetMixin, saved).save_to_preset(str(directory), **kwargs)  # type: ignore[misc]
+            super().save_to_preset(str(directory), **kwargs)  # type: ignore[misc]
             if (directory / METADATA_FILE).exists():
                 _name_tasks(directory)
 
@@ -207,10 +206,6 @@ class PresetMixin:
         if not hasattr(self, "backbone"):
             _check_no_rounding(self)
         super().save_own_variables(store)  # type: ignore[misc]
-
-    def _as_saved(self) -> Any:
-        """Return the object whose weights a preset contains."""
-        return self
 
 
 def _check_registered(saved: Any) -> None:

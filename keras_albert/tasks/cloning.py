@@ -91,27 +91,6 @@ def copy_weights(old: keras.layers.Layer, new: keras.layers.Layer) -> None:
         target.assign(ops.convert_to_numpy(source))
 
 
-def at_depth(backbone: AlbertBackbone, num_layers: int) -> AlbertBackbone:
-    """Return a copy of a backbone for some layers, with LoRA's update merged."""
-    config = backbone.get_config() | {"num_layers": num_layers}
-    copy = AlbertBackbone.from_config(config)
-    encoder = backbone.encoder
-    # The backbone itself, which is the first, has no variables of its own.
-    layers = all_layers(backbone)[1:], all_layers(copy)[1:]
-    for layer, its_copy in zip(*layers, strict=True):
-        variables: dict[str, Any] = {}
-        layer.save_own_variables(variables)
-        if layer is encoder.adapters:
-            runs = encoder.run_numbers(num_layers)
-            variables = {
-                key: ops.convert_to_numpy(value)[runs]
-                for key, value in variables.items()
-            }
-        its_copy.load_own_variables(variables)
-    copy.pretrained, copy.loaded_from = backbone.pretrained, backbone.loaded_from
-    return copy
-
-
 def remake(task: Task, **changed: Any) -> Any:
     """Return a task of the same configuration, but for some arguments; new weights."""
     config = {k: v for k, v in task.get_config().items() if k not in changed}

@@ -10,7 +10,6 @@ import keras
 from keras_albert.backbone import AlbertBackbone
 from keras_albert.presets.checkpoint import OWN_FORMAT, Checkpoint, open_checkpoint
 from keras_albert.presets.stored_weights import check_stored_weights, head_weights
-from keras_albert.tasks.cloning import at_depth, with_backbone
 from keras_albert.types import Task
 from keras_albert.utils.arguments import check_kwargs
 from keras_albert.utils.keras_internals import all_layers
@@ -23,14 +22,6 @@ _OF_ANY_MODEL = ("compile", "load_weights", "name", "trainable")
 
 # Embeddings may be padded to a multiple of up to this number.
 _PADDING = 128
-
-
-def at_own_depth(task: Task) -> Any:
-    """Return a task whose adapters are those of the layers that its backbone runs."""
-    backbone, encoder = task.backbone, task.backbone.encoder
-    if encoder.adapters and backbone.num_layers != encoder.num_layers:
-        return with_backbone(task, at_depth(backbone, backbone.num_layers))
-    return task
 
 
 def save_head(task: Task, filepath: str | os.PathLike[str]) -> None:

@@ -617,9 +617,6 @@ class AlbertTask(CompiledTask, PresetMixin, _Task):
             *preprocess_batch(self, "training", x, y, sample_weight)
         )
 
-    def _as_saved(self) -> Any:
-        return presets.at_own_depth(self)
-
     def save_task_weights(self, filepath: str | os.PathLike[str]) -> None:
         """Save the weights of the head; see `keras_hub.models.Task`."""
         presets.save_head(self, filepath)
@@ -634,13 +631,9 @@ class AlbertTask(CompiledTask, PresetMixin, _Task):
 
     @classmethod
     def _from_checkpoint(
-        cls,
-        checkpoint: Any,
-        load_weights: bool = True,
-        dtype: Any = None,
-        **kwargs: Any,
+        cls, checkpoint: Any, load_weights: bool = True, **kwargs: Any
     ) -> Self:
-        return presets.load_task(cls, checkpoint, load_weights, dtype, **kwargs)
+        return presets.load_task(cls, checkpoint, load_weights, **kwargs)
 
     def quantize(self, mode: Any = None, *args: Any, **kwargs: Any) -> Any:
         """Quantize the backbone; the head, which has few weights, remains float.

@@ -9,7 +9,6 @@ import pytest
 
 from keras_albert import AlbertBackbone, AlbertClassifier
 from keras_albert.exports.shared import float_task
-from keras_albert.tasks.cloning import at_depth, with_backbone
 from tests.exports.served_models import make_task, write
 from tests.exports.token_cases import (
     CASES,
@@ -51,7 +50,6 @@ def tasks(tiny_proto):
         adapter_rank=3,
     )
     made["wide"] = AlbertClassifier(backbone, num_classes=2)
-    made["shallow"] = with_backbone(made["wide"], at_depth(backbone, 2))
     made["rounded"] = make_task("MaskedLM", tiny_proto)
     made["rounded"].quantize("int8")
     return made
