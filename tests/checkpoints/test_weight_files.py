@@ -11,7 +11,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from keras_albert import AlbertBackbone
-from keras_albert.checkpoints.weight_files import (
+from keras_albert.checkpoints.transformers import (
     SAFETENSORS_FILE,
     stored_weights,
     write_safetensors,

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from keras_albert.presets import weight_files
-from keras_albert.presets.stored_weights import check_stored_weights
-from keras_albert.presets.weight_files import inspect_weights
+from keras_albert.presets.weight_files import check_stored_weights, inspect_weights
 
 KERNEL = "layers/dense/vars/0"
 BIAS = "layers/dense/vars/1"
