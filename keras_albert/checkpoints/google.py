@@ -503,18 +503,12 @@ class GoogleFormat(WeightMapFormat):
         weight_map: WeightMap,
         config: str,
         checkpoint: str,
-        bert: "GoogleFormat | None" = None,
+        keys: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(key, weight_map)
         self.name = name
-        # The variant for models with BERT's dials.
-        self._bert = bert
         self._pattern, self._written = config, checkpoint
-        self.keys: dict[str, str] = {}
-        if weight_map is ALBERT_ZH:
-            self.keys = {"embedding_size": "hidden_size"}
-        elif weight_map.block is BERT.block:
-            self.keys = _BERT_KEYS
+        self.keys = keys or {}
 
     def recognizes(self, files: Files) -> bool:
         name = self.find_config(files)
@@ -528,8 +522,8 @@ class GoogleFormat(WeightMapFormat):
         return ("ln_type" in files.json(name)) == (self.weight_map is ALBERT_ZH)
 
     def for_model(self, model: Any) -> CheckpointFormat:
-        is_bert = has_bert_dials(backbone_of(model))
-        return self._bert if self._bert is not None and is_bert else self
+        is_bert = self.weight_map is ALBERT and has_bert_dials(backbone_of(model))
+        return GOOGLE_BERT if is_bert else self
 
     def write(
         self, model: keras.Model, directory: Path, vocabulary: bytes | None
@@ -579,10 +573,22 @@ def _outputs(found: dict[str, StoredTensor]) -> int:
     return found["output_weights"].shape[0] if "output_weights" in found else 1
 
 
-_FILES = ("albert_config.json", "albert_model.ckpt")
-_BERT_FILES = ("bert_config.json", "bert_model.ckpt")
-GOOGLE_BERT = GoogleFormat("google-bert", "google-research/bert", BERT, *_BERT_FILES)
-GOOGLE = GoogleFormat(
-    "google", _LIBRARY, ALBERT, "albert_config.json", "model.ckpt-best", GOOGLE_BERT
+GOOGLE_BERT = GoogleFormat(
+    "google-bert",
+    "google-research/bert",
+    BERT,
+    "bert_config.json",
+    "bert_model.ckpt",
+    keys=_BERT_KEYS,
 )
-FIRST_ALBERT_ZH = GoogleFormat("albert-zh", "albert_zh", ALBERT_ZH, *_FILES)
+GOOGLE = GoogleFormat(
+    "google", _LIBRARY, ALBERT, "albert_config.json", "model.ckpt-best"
+)
+FIRST_ALBERT_ZH = GoogleFormat(
+    "albert-zh",
+    "albert_zh",
+    ALBERT_ZH,
+    "albert_config.json",
+    "albert_model.ckpt",
+    keys={"embedding_size": "hidden_size"},
+)

@@ -58,19 +58,6 @@ _BARE = ("embeddings.", "embeddings_project.", "encoder.", "transformer.", "pool
 # DistilBERT's cannot be chosen.
 _LAYER_NORM_EPSILON = 1e-12
 
-# Why a model is no setting of this package's encoder.
-_UNLIKE = {
-    "roberta": "its positions start at 2, and its vocabulary is a byte-level BPE",
-    "camembert": "its positions start at 2, and its tokenizer has other rules",
-    "xlm-roberta": "its positions start at 2, and its tokenizer has other rules",
-    "deberta": "its attention reads relative positions",
-    "deberta-v2": "its attention reads relative positions",
-    "mpnet": "its attention has a bias of relative positions",
-    "modernbert": "it has rotary positions, gated feed-forward nets and no biases",
-    "mobilebert": "its layers have bottlenecks",
-    "nomic_bert": "it has rotary positions",
-}
-
 
 class TransformersCheckpoint(WeightMapCheckpoint):
     """Files of transformers' `save_pretrained`, opened."""
@@ -345,10 +332,9 @@ def refuse_other_models(files: Files) -> None:
     model_type = find_model_type(files)
     if model_type is None or model_type in READ:
         return
-    reason = _UNLIKE.get(model_type, "it has a different architecture")
     raise ValueError(
-        f"{files.directory} contains a model of type {model_type!r}: {reason}. Choose "
-        f"a checkpoint of one of: {', '.join(READ)}."
+        f"{files.directory} contains a model of type {model_type!r}, which has a "
+        f"different architecture. Choose a checkpoint of one of: {', '.join(READ)}."
     )
 
 

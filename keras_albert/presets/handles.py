@@ -110,9 +110,9 @@ def local_directory(handle: str | os.PathLike[str]) -> Path | None:
         origin = preset.handle
     scheme, _, rest = origin.partition("://")
     if scheme == "hf":
-        return _fetch(name, origin, hugging_face_host(), lambda: _from_hf(rest))
+        return _fetch(name, origin, hugging_face_host(), _from_hf(rest))
     if scheme == "kaggle":
-        return _fetch(name, origin, "api.kaggle.com", lambda: _from_kaggle(rest))
+        return _fetch(name, origin, "api.kaggle.com", _from_kaggle(rest))
     if rest:
         return None
     msg = f"{name!r} is neither an existing directory nor a built-in name. "
@@ -181,10 +181,7 @@ def _from_kaggle(model: str) -> Callable[[bool], str]:
     return download
 
 
-def _fetch(
-    name: str, origin: str, host: str, prepare: Callable[[], Callable[[bool], str]]
-) -> Path:
-    download = prepare()
+def _fetch(name: str, origin: str, host: str, download: Callable[[bool], str]) -> Path:
     try:
         return Path(download(True))
     except Exception:  # noqa: S110  (not in the cache; the types of errors vary)
@@ -267,7 +264,8 @@ def push_files(
         if mixed := sorted(filter(is_checkpoint_file, there - files.keys())):
             raise ValueError(
                 f"hf://{model} has files of another checkpoint: "
-                f"{', '.join(mixed[:9])}. Push to another model or `revision`, or remove them on the hub."
+                f"{', '.join(mixed[:9])}. Push to another model or "
+                "`revision`, or remove them on the hub."
             )
         operations = [
             hub.CommitOperationAdd(name, os.fspath(path))

@@ -362,11 +362,7 @@ def check_finite(path: Path) -> None:
                 )
 
 
-def _listed(arrays: Counter[_Array], most: int = 20) -> str:
-    """Format arrays as `float (2, 3)` or `int8 (2, 3) x 4`."""
-    listed = [
-        f"{name} {shape}" + (f" x {count}" if count > 1 else "")
-        for (shape, name), count in arrays.items()
-    ]
-    more = [f"and {len(listed) - most} more"] if len(listed) > most else []
-    return ", ".join(listed[:most] + more) or "nothing"
+def _listed(arrays: Counter[_Array]) -> str:
+    """Format arrays as `int8 (2, 3) x 4`."""
+    listed = [f"{name} {shape} x {n}" for (shape, name), n in arrays.items()]
+    return ", ".join(listed[:20]) or "nothing"
