@@ -119,11 +119,7 @@ def convert_checkpoint(
         written.write(model, temporary, getattr(tokenizer, "proto", None))
         differences = _verify(model, written, temporary)
     variables = variables_by_path(model)
-    own = {path: path for path in variables}
-    before, after = (
-        own if each.key == OWN_FORMAT else each.names(model)
-        for each in (checkpoint.format, written)
-    )
+    before, after = (each.names(model) for each in (checkpoint.format, written))
     weights = tuple(
         (path, before.get(path, ""), after.get(path, ""), tuple(variable.shape))
         for path, variable in variables.items()

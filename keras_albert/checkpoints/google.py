@@ -390,14 +390,6 @@ _ASSETS = "assets"
 _ACTIVATIONS = {"gelu": "gelu_approximate", "relu": "relu", "tanh": "tanh"}
 _LAYER_NORM_EPSILON = 1e-12
 
-# Keys of the config that have no effect here.
-_UNUSED = {
-    "net_structure_type": 0,
-    "gap_size": 0,
-    "num_memory_blocks": 0,
-    "down_scale_factor": 1,
-}
-
 
 class GoogleCheckpoint(WeightMapCheckpoint):
     """A checkpoint of TensorFlow, opened."""
@@ -537,8 +529,6 @@ class GoogleFormat(WeightMapFormat):
         del config["layer_norm_eps"]
         if self.keys is _BERT_KEYS:
             del config["inner_group_num"]
-        else:
-            config |= _UNUSED
         write_tensors(directory / self._written, tensors)
         write_json(directory / self._pattern, config, sort_keys=True)
         if vocabulary is not None:

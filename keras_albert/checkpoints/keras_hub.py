@@ -246,9 +246,8 @@ class KerasHubCheckpoint(WeightMapCheckpoint):
     def _check_same(self, part: str, file: str, settings: Mapping[str, Any]) -> None:
         """Check that `task.json` agrees with the file of a part."""
         path = self.directory / TASK_FILE
-        with reading(path):
-            in_task = (self.files.json(TASK_FILE).get("config") or {}).get(part) or {}
-            others = dict(in_task.get("config") or {})
+        in_task = (self.files.json(TASK_FILE).get("config") or {}).get(part) or {}
+        others = in_task.get("config") or {}
         for name, value in settings.items():
             if name in others and others[name] != value:
                 raise ValueError(

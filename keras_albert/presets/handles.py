@@ -9,6 +9,7 @@ import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -110,9 +111,9 @@ def local_directory(handle: str | os.PathLike[str]) -> Path | None:
         origin = preset.handle
     scheme, _, rest = origin.partition("://")
     if scheme == "hf":
-        return _fetch(name, origin, hugging_face_host(), _from_hf(rest))
+        return _fetch(name, origin, hugging_face_host(), partial(_from_hf, rest))
     if scheme == "kaggle":
-        return _fetch(name, origin, "api.kaggle.com", _from_kaggle(rest))
+        return _fetch(name, origin, "api.kaggle.com", partial(_from_kaggle, rest))
     if rest:
         return None
     msg = f"{name!r} is neither an existing directory nor a built-in name. "
@@ -146,39 +147,32 @@ def _next_step(name: str) -> str:
     )
 
 
-def _from_hf(model: str) -> Callable[[bool], str]:
+def _from_hf(model: str, cached_only: bool) -> str:
     import huggingface_hub  # noqa: PLC0415  (slow to import, and rarely needed)
 
     repository, _, revision = model.partition("@")
-
-    def download(cached_only: bool) -> str:
-        found = ""
-        for others in ((), *((name,) for name in _LAST)):
-            if found and any(any(Path(found).glob(each)) for each in _WEIGHTS):
-                break
-            found = huggingface_hub.snapshot_download(
-                repository,
-                revision=revision or None,
-                allow_patterns=[*_CHECKPOINT_FILES, *others],
-                ignore_patterns=[name for name in _LAST if name not in others],
-                local_files_only=cached_only,
-                endpoint=os.environ.get("HF_ENDPOINT"),
-            )
-        return found
-
-    return download
+    found = ""
+    for others in ((), *((name,) for name in _LAST)):
+        if found and any(any(Path(found).glob(each)) for each in _WEIGHTS):
+            break
+        found = huggingface_hub.snapshot_download(
+            repository,
+            revision=revision or None,
+            allow_patterns=[*_CHECKPOINT_FILES, *others],
+            ignore_patterns=[name for name in _LAST if name not in others],
+            local_files_only=cached_only,
+            endpoint=os.environ.get("HF_ENDPOINT"),
+        )
+    return found
 
 
-def _from_kaggle(model: str) -> Callable[[bool], str]:
+def _from_kaggle(model: str, cached_only: bool) -> str:
     import kagglehub  # noqa: PLC0415
 
-    def download(cached_only: bool) -> str:
-        cache = os.environ.get("KAGGLEHUB_CACHE", "~/.cache/kagglehub")
-        if cached_only and not Path(cache, "models", model).expanduser().is_dir():
-            raise FileNotFoundError(model)
-        return kagglehub.model_download(model)
-
-    return download
+    cache = os.environ.get("KAGGLEHUB_CACHE", "~/.cache/kagglehub")
+    if cached_only and not Path(cache, "models", model).expanduser().is_dir():
+        raise FileNotFoundError(model)
+    return kagglehub.model_download(model)
 
 
 def _fetch(name: str, origin: str, host: str, download: Callable[[bool], str]) -> Path:
