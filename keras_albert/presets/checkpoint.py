@@ -229,6 +229,10 @@ _WEIGHTS_AN_ELEMENT = 2
 
 # Up to this excess a model is built, so that mismatches can be reported one by one.
 _HARMLESS_WEIGHTS = 2**22
+_HARMLESS_BLOCKS = 2**5
+
+# The arrays of a block: six dense layers and two normalizations.
+_ARRAYS_A_BLOCK = 16
 
 _REMEDY = "Copy or download the file again, or correct it."
 
@@ -262,6 +266,11 @@ def check_backbone_size(
         runs = sizes["num_layers"] * sizes["num_inner_repetitions"]
         weights += runs * rank * (10 * hidden + 2 * inner)
     check_size(weights, stored, source)
+    if stored and blocks > len(stored) / _ARRAYS_A_BLOCK + _HARMLESS_BLOCKS:
+        raise ValueError(
+            f"{source} describes a model of {blocks:,} blocks, and its files have "
+            f"{len(stored):,} arrays. Copy or download both again."
+        )
 
 
 def check_size(weights: int, stored: Collection[tuple[int, ...]], source: str) -> None:
