@@ -71,8 +71,8 @@ def _plan(written: Path, target: Path) -> Callable[[str], bool]:
     foreign = [part for part in old & replaced if not _is_ours(part, target)]
     if foreign or open_checkpoint(target).format.key != OWN_FORMAT:
         raise ValueError(
-            f"{target} has files of another library, which `from_preset` would mix "
-            "with this preset. Save into another directory, or move them."
+            f"{target} has files that are no intact preset of keras_albert. Save into "
+            "another directory, or move them."
         )
     for part in old - new:
         if new & _INSIDE.get(part, set()):

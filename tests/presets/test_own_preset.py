@@ -299,9 +299,7 @@ class TestSizes:
 
     def test_a_little_too_large(self, preset):
         change_all(preset, vocabulary_size=140)
-        with pytest.raises(
-            ValueError, match=r"its config do not belong together"
-        ):
+        with pytest.raises(ValueError, match=r"its config do not belong together"):
             AlbertMaskedLM.from_preset(preset)
 
 
@@ -394,9 +392,7 @@ class TestWeights:
         (preset / "task.weights.h5").write_bytes(
             (other / "task.weights.h5").read_bytes()
         )
-        with pytest.raises(
-            ValueError, match=r"task\.weights\.h5 and its config"
-        ):
+        with pytest.raises(ValueError, match=r"task\.weights\.h5 and its config"):
             AlbertMaskedLM.from_preset(preset)
 
     def test_keras_hub_refuses_them_as_well(self, preset):

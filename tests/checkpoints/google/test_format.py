@@ -168,9 +168,7 @@ def test_heads_have_no_axis_of_their_own(original, tmp_path):
     name = next(name for name in tensors if name.endswith("self/key/bias"))
     changed = tensors | {name: tensors[name][None]}
     write_tf1(tmp_path / "model.ckpt-best", changed, with_state=False)
-    with pytest.raises(
-        ValueError, match=r"key/bias is \(1, 16\) instead of \(16,"
-    ):
+    with pytest.raises(ValueError, match=r"key/bias is \(1, 16\) instead of \(16,"):
         AlbertBackbone.from_preset(tmp_path)
 
 

@@ -214,9 +214,7 @@ def test_the_heads_of_electra_have_their_own_activation(name, head, tmp_path):
     task = _load(name, tmp_path)
     assert_same_on_both_sides(task, tmp_path, tmp_path / "again")
     if name == "AlbertMaskedLM":
-        with pytest.raises(
-            ValueError, match="activation='gelu', only with 'relu'"
-        ):
+        with pytest.raises(ValueError, match="activation='gelu', only with 'relu'"):
             task.export_to_transformers(tmp_path / "no", model_type="albert")
         return
     change_config(tmp_path, summary_activation="tanh")
