@@ -54,8 +54,7 @@ _INTERNAL = """
     get_metrics_result update_step default_loss default_metrics
     default_weighted_metrics match_metrics encode_targets encode_class_weight
     encode_id_targets encode_token_targets read_ids check_id_targets learn_from_targets
-    set_class_names require_preprocessor read_weights 
-    save_task_weights
+    set_class_names require_preprocessor read_weights save_task_weights
     load_task_weights preprocess_samples token_scores columns text_columns
     choice_columns word_columns segment_pairs question_contexts tokenize_columns
     encode_for padded_length call_in_graph mask_slots set_proto group_of

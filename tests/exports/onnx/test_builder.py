@@ -67,7 +67,8 @@ def test_poolers(pooler_input, tmp_path):
 
 
 def test_a_head_on_the_mean(tmp_path):
-    task = with_random_weights(AlbertClassifier, 3, pooling_mode="normalized_mean")
+    task = with_random_weights(AlbertClassifier, 3)
+    task.pooling.mode = "normalized_mean"
     assert_exported(task, tmp_path, "logits")
 
 
