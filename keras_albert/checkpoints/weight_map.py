@@ -431,9 +431,9 @@ class WeightMapFormat(CheckpointFormat):
         if head is None:
             known = sorted({head.task for head in self.weight_map.heads})
             raise ValueError(
-                f"{self.name} has no model with the head of {type(model).__name__}. "
-                f"Supported heads: {', '.join(known)}. Save the model as a preset of "
-                "keras_albert, or export its `backbone`."
+                f"{self.name} has no model with the head of {type(model).__name__}, "
+                f"{head_variables(model)}. Supported heads: {', '.join(known)}. Save it "
+                "as a preset of keras_albert, or export its `backbone`."
             )
         if head.has_pooler and getattr(model, "uses_pooler", True):
             activation = self.weight_map.pooler_activation
