@@ -432,8 +432,8 @@ class WeightMapFormat(CheckpointFormat):
             known = sorted({head.task for head in self.weight_map.heads})
             raise ValueError(
                 f"{self.name} has no model with the head of {type(model).__name__}, "
-                f"{head_variables(model)}. Supported heads: {', '.join(known)}. Save it "
-                "as a preset of keras_albert, or export its `backbone`."
+                f"{head_variables(model)}. Supported heads: {', '.join(known)}. Save "
+                "it as a preset of keras_albert, or export its `backbone`."
             )
         if head.has_pooler and getattr(model, "uses_pooler", True):
             activation = self.weight_map.pooler_activation

@@ -163,15 +163,9 @@ class Preset(Checkpoint):
                 f"{self.directory / CONFIG_FILE} describes a {name!r}, which is not a "
                 f"known {cls.__name__}. Import the module that defines it."
             )
-        stored, given = config["num_layers"], kwargs.get("num_layers")
-        if config.get("adapter_rank") and given not in (None, stored):
-            raise ValueError(
-                f"The model in {self} has adapters for {stored} layers, and "
-                f"`num_layers` is {given!r}. Run fewer with `num_layers` of a call."
-            )
         source = str(self.directory / CONFIG_FILE)
         check_backbone_size(config, self.stored_shapes(), source)
-        warn_of_depth(given, stored)
+        warn_of_depth(kwargs.get("num_layers"), config["num_layers"])
         if kwargs.get("dtype") is None:
             # Floats are loaded in the current policy, quantized weights as they are.
             policy = config.get("dtype") or {}
