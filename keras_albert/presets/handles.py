@@ -280,14 +280,15 @@ def _answered(model: str) -> Iterator[None]:
     """Say in one sentence what the hub answered, and what to do."""
     try:
         yield
-    except ValueError:
-        raise
     except Exception as error:
         # Threads that upload wrap what they caught.
         cause: Any = error
         while cause.__cause__ is not None and not hasattr(cause, "response"):
             cause = cause.__cause__
-        status = getattr(getattr(cause, "response", None), "status_code", 0)
+        response = getattr(cause, "response", None)
+        if response is None and isinstance(error, ValueError):
+            raise
+        status = getattr(response, "status_code", 0)
         said = getattr(cause, "server_message", None) or cause
         line, *_ = str(said).splitlines() or [""]
         remedy = _PUSH_REMEDIES.get(status, "Check the connection, and try again.")
