@@ -108,7 +108,7 @@ def backbone_config(
     if own not in names:
         raise ValueError(
             f"This format has no name for activation={backbone.activation!r}, only "
-            f"for {', '.join(activations)}. Save the model as a preset of keras_albert."
+            f"for {', '.join(activations.values())}. Save it as a preset of keras_albert."
         )
     rates = {theirs: getattr(backbone, ours) for ours, theirs, _ in _RATES}
     values = rates | {"hidden_act": names[own], "initializer_range": 0.02}
