@@ -181,10 +181,10 @@ def test_damaged_settings_are_refused(preset, changes, message):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"num_classes": 0}, "`num_classes`"),
-        ({"num_classes": None}, "`num_classes`"),
-        ({"dropout": "a"}, "`dropout`"),
-        ({"activation": "none"}, "There is no activation 'none'"),
+        ({"num_classes": 0}, "num_classes=0"),
+        ({"num_classes": None}, "The number of classes is not known"),
+        ({"dropout": "a"}, "is damaged"),
+        ({"activation": "none"}, "activation function identifier: none"),
         ({"activation": {"class_name": "Lambda"}}, "ctivation"),
         ({"backbone": 3}, "damaged"),
     ],
