@@ -20,7 +20,7 @@ def checkpoint(tmp_path):
     ("changes", "message"),
     [
         ({"classifier_dropout_prob": 5}, "`classifier_dropout_prob`.*=5"),
-        ({"num_labels": "x", "id2label": None}, "`num_classes`.*'x'"),
+        ({"num_labels": "x", "id2label": None}, "num_classes='x'"),
         ({"num_labels": 10**7, "id2label": None}, "describes a model of at least"),
         ({"num_labels": 10**400, "id2label": None}, "describes a model of at least"),
         (
