@@ -33,7 +33,7 @@ with loading("albert_tiny.py"):
     from release import command, release
     from word_vectors import word_vectors
 
-    from keras_albert.presets.checkpoint import preset_directory
+    from keras_albert.presets.preset_files import preset_directory
     from keras_albert.pretraining import PretrainingConfig, PretrainingData
     from keras_albert.pretraining.model import build_pretrainer
     from keras_albert.utils.atomic_files import atomic_file

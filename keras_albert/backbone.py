@@ -32,7 +32,7 @@ from keras_albert.layers.torch_inference import (
 from keras_albert.presets.checkpoint import Checkpoint
 from keras_albert.presets.handles import BUILTIN_PRESETS
 from keras_albert.presets.preset_mixin import PresetMixin
-from keras_albert.presets.stored_weights import check_stored_weights
+from keras_albert.presets.weight_files import check_stored_weights
 from keras_albert.types import Activation, DType, ModelInputs, Tensor
 from keras_albert.utils import keras_internals
 from keras_albert.utils.arguments import check_choice, check_kwargs, check_positive

@@ -5,7 +5,7 @@ from keras_albert.checkpoints.convert import (
     convert_checkpoint,
     export_checkpoint,
 )
-from keras_albert.checkpoints.google.format import FIRST_ALBERT_ZH, GOOGLE, GOOGLE_BERT
+from keras_albert.checkpoints.google import FIRST_ALBERT_ZH, GOOGLE, GOOGLE_BERT
 from keras_albert.checkpoints.keras_hub import KERAS_HUB, KERAS_HUB_BERT
 from keras_albert.checkpoints.sentence_transformers import SENTENCE_TRANSFORMERS
 from keras_albert.checkpoints.transformers import BERT_FAMILY, TRANSFORMERS

@@ -12,7 +12,8 @@ import keras
 
 from keras_albert.backbone import AlbertBackbone
 from keras_albert.layers.base_layer import get_activation
-from keras_albert.presets.sizes import check_sizes
+from keras_albert.presets.checkpoint import check_sizes
+from keras_albert.utils.arguments import check_rates
 
 # The argument, the key in the config, and the default if the key is missing.
 _COUNTS = (
@@ -73,16 +74,11 @@ def backbone_arguments(
     """
     arguments: dict[str, Any] = {}
     own, missing = keys or {}, defaults or {}
-    for argument, name, default in _COUNTS:
-        key = own.get(name, name)
-        value = config.get(key, missing.get(name, default))
-        if type(value) is not int or value < 1:
-            raise wrong_value(source, key, value, "a whole number above 0")
+    for argument, name, default in (*_COUNTS, *_RATES):
+        value = config.get(own.get(name, name), missing.get(name, default))
         arguments[argument] = value
     check_sizes(arguments, source)
-    for argument, name, default_rate in _RATES:
-        rate = missing.get(name, default_rate)
-        arguments[argument] = read_rate(config, own.get(name, name), rate, source)
+    check_rates(**{name: arguments[name] for name, *_ in _RATES})
     key = own.get("hidden_act", "hidden_act")
     activation = config.get(key, missing.get("hidden_act", "gelu_new"))
     if not isinstance(activation, str) or activation not in activations:
@@ -94,14 +90,6 @@ def backbone_arguments(
         raise wrong_value(source, "position_embedding_type", positions, "'absolute'")
     arguments["use_embedding_projection"] = True
     return arguments
-
-
-def read_rate(config: dict[str, Any], key: str, default: float, source: str) -> float:
-    """Read a number from 0 to below 1, for instance the rate of a dropout."""
-    value = config.get(key, default)
-    if type(value) not in (int, float) or not 0 <= value < 1:
-        raise wrong_value(source, key, value, "a number from 0 to below 1")
-    return float(value)
 
 
 def backbone_config(
@@ -118,11 +106,9 @@ def backbone_config(
         for theirs, ours in reversed(list(activations.items()))
     }
     if own not in names:
-        known = ", ".join(f"{theirs} ({ours})" for theirs, ours in activations.items())
         raise ValueError(
-            f"This format has no name for activation={backbone.activation!r}. It has "
-            f"names for: {known}. Save the model as a preset of keras_albert, or "
-            "`export` it for a server."
+            f"This format has no name for activation={backbone.activation!r}, only "
+            f"for {', '.join(activations)}. Save the model as a preset of keras_albert."
         )
     rates = {theirs: getattr(backbone, ours) for ours, theirs, _ in _RATES}
     values = rates | {"hidden_act": names[own], "initializer_range": 0.02}
@@ -158,9 +144,8 @@ def check_groups(num_layers: int, num_groups: int, library: str) -> None:
         if theirs != group:
             raise ValueError(
                 f"With num_layers={num_layers} and num_groups={num_groups}, {library} "
-                f"assigns layer {layer} to group {theirs} by rounding, and "
-                f"this package to group {group}. The outputs would differ; choose "
-                "`num_groups` that divides `num_layers`."
+                f"rounds the group of layer {layer} to {theirs}, here {group}. "
+                "Choose `num_groups` that divides `num_layers`."
             )
 
 
@@ -170,10 +155,7 @@ def read_labels(
     """Return the number of classes and their names; `None` for `LABEL_0`, ..."""
     named = config.get("id2label")
     if named is None:
-        count = config.get("num_labels") or 2
-        if type(count) is not int or not 1 <= count < 2**31:
-            raise wrong_value(source, "num_labels", count, "a whole number")
-        return count, None
+        return config.get("num_labels") or 2, None
     try:
         labels = {int(number): name for number, name in named.items()}
     except (AttributeError, TypeError, ValueError):
@@ -204,10 +186,8 @@ def label_config(model: Any) -> dict[str, Any]:
     plain = keras.activations.linear, keras.activations.softmax
     if model.activation not in plain and not model.is_multi_label:
         raise ValueError(
-            "transformers' classifier returns logits, to which softmax or, for several "
-            "labels, sigmoid can be applied. Received a classifier with "
-            f"activation={model.activation!r}. Save it as a preset of keras_albert "
-            "instead."
+            f"transformers has no classifier with activation={model.activation!r}. "
+            "Save it as a preset of keras_albert."
         )
     kind = SETS if model.is_multi_label else "single_label_classification"
     return config | {"problem_type": "regression" if model.is_regression else kind}

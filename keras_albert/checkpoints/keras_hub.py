@@ -1,7 +1,6 @@
 """KerasHub's presets and models of ALBERT and BERT."""
 
 import inspect
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cached_property
@@ -11,7 +10,7 @@ from typing import Any
 import keras
 import keras_hub
 
-from keras_albert.checkpoints.config import read_rate, wrong_value
+from keras_albert.checkpoints.config import wrong_value
 from keras_albert.checkpoints.weight_map import (
     KERAS_NAMING,
     Array,
@@ -23,6 +22,7 @@ from keras_albert.checkpoints.weight_map import (
     WeightMapFormat,
     WeightMapping,
     backbone_of,
+    check_same,
     dump_weights,
     has_bert_dials,
     load_weights,
@@ -30,23 +30,16 @@ from keras_albert.checkpoints.weight_map import (
     split_last,
     variables_by_path,
 )
-from keras_albert.layers.base_layer import gelu_approximate, get_activation
-from keras_albert.presets.checkpoint import CheckpointFormat, Files
+from keras_albert.presets.checkpoint import CheckpointFormat, Files, check_sizes
 from keras_albert.presets.preset_files import (
     CONFIG_FILE,
-    INDEX_FILE,
     PREPROCESSOR_FILE,
     TASK_FILE,
     TASK_WEIGHTS_FILE,
-    WEIGHTS_FILE,
-)
-from keras_albert.presets.sizes import check_sizes
-from keras_albert.presets.stored_weights import (
-    check_stored_weights,
-    head_weights,
+    stored_shapes,
     weights_path,
 )
-from keras_albert.presets.weight_files import Shape, inspect_weights
+from keras_albert.presets.weight_files import Shape, check_stored_weights, head_weights
 from keras_albert.tasks.cloning import merge_adapters
 from keras_albert.text.tokenizer.word_piece import is_word_piece, parse_word_piece
 from keras_albert.utils.reading import reading
@@ -81,7 +74,6 @@ _RATES = ("mask_selection_rate", "mask_token_rate", "random_token_rate")
 _DEFAULT_LENGTH = 512
 
 _LAYER_NORM_EPSILON = 1e-12
-_HEAD_LAYER_NORM_EPSILON = 1e-5
 
 _LAYERS = (
     (
@@ -136,6 +128,7 @@ def _weight_map(kind: str, block: str, **others: Any) -> WeightMap:
             Head("AlbertMaskedLM", f"{kind}MaskedLM", (predictions,)),
         ),
         head_prefixes=("logits/", "mlm_head/"),
+        head_epsilon=1e-5,
         **others,
     )
 
@@ -143,6 +136,7 @@ def _weight_map(kind: str, block: str, **others: Any) -> WeightMap:
 ALBERT = _weight_map(
     "Albert",
     "group_{group}_inner_layer_{inner}/",
+    always_projects=True,
     projection=KERAS_NAMING.dense("embedding/projection", "embedding_projection"),
 )
 BERT = _weight_map(
@@ -173,13 +167,11 @@ class KerasHubCheckpoint(WeightMapCheckpoint):
             "attention_dropout": config.get("dropout", 0.0),
             "activation": "gelu_approximate",
             "layer_norm_epsilon": _LAYER_NORM_EPSILON,
-            "use_embedding_projection": self.format.always_projects,
+            "use_embedding_projection": self.weight_map.always_projects,
         }
 
     def stored_shapes(self) -> list[Shape]:
-        names = filter(self.files.has, (WEIGHTS_FILE, INDEX_FILE, TASK_WEIGHTS_FILE))
-        found = [self.files.read(inspect_weights, name).values() for name in names]
-        return [shape for each in found for shape in each]
+        return stored_shapes(self.files)
 
     def task_name(self) -> str | None:
         found = _class_name(self.files, TASK_FILE)
@@ -192,8 +184,8 @@ class KerasHubCheckpoint(WeightMapCheckpoint):
             return {}
         if "AlbertMaskedLM" in ours:
             return {
-                "head_layer_norm_epsilon": _HEAD_LAYER_NORM_EPSILON,
-                "head_activation": self.format.head_activation,
+                "head_layer_norm_epsilon": self.weight_map.head_epsilon,
+                "head_activation": self.weight_map.head_activation,
             }
         return self._classifier_arguments()
 
@@ -248,39 +240,27 @@ class KerasHubCheckpoint(WeightMapCheckpoint):
         return arguments
 
     def _classifier_arguments(self) -> dict[str, Any]:
-        path = self.directory / TASK_FILE
         config = self._config(TASK_FILE)
-        classes, activation = config.get("num_classes"), config.get("activation")
-        if type(classes) is not int or not 1 <= classes < 2**31:
-            raise wrong_value(path, "num_classes", classes, "a whole number above 0")
-        read_rate(config, "dropout", 0.0, str(path))
-        with reading(path):
-            if not isinstance(activation, str | None):
-                raise TypeError(f"its `activation` is {type(activation).__name__}")
-            keras.activations.get(activation)
         return {name: config[name] for name in _CLASSIFIER_ARGUMENTS if name in config}
 
     def _check_same(self, part: str, file: str, settings: Mapping[str, Any]) -> None:
         """Check that `task.json` agrees with the file of a part."""
         path = self.directory / TASK_FILE
-        with reading(path):
-            in_task = (self.files.json(TASK_FILE).get("config") or {}).get(part) or {}
-            others = dict(in_task.get("config") or {})
+        in_task = (self.files.json(TASK_FILE).get("config") or {}).get(part) or {}
+        others = in_task.get("config") or {}
         for name, value in settings.items():
             if name in others and others[name] != value:
                 raise ValueError(
                     f"{path} and {file} contradict each other: `{name}` of "
-                    f"the {part} is {others[name]!r} and {value!r}. Copy or download "
-                    "the preset again."
+                    f"the {part} is {others[name]!r} and {value!r}. Copy them again."
                 )
 
     def _load_theirs(self, with_head: bool) -> keras.Model:
         dtype = self._config(CONFIG_FILE).get("dtype")
         if isinstance(dtype, dict) and dtype.get("class_name") != "DTypePolicy":
             raise ValueError(
-                f"{self} contains quantized weights ({dtype.get('class_name')}), "
-                "which this package cannot read, because its layers differ. Use the "
-                "preset in floating point and call `quantize` on the model."
+                f"{self} contains quantized weights. Load the preset in floating "
+                "point, and call `quantize`."
             )
         path = weights_path(self.directory)
         name = str(_class_name(self.files, CONFIG_FILE))
@@ -291,9 +271,6 @@ class KerasHubCheckpoint(WeightMapCheckpoint):
         if not with_head:
             return backbone
         path = self.directory / TASK_WEIGHTS_FILE
-        if not path.is_file():
-            msg = f"{path}, the weights of the head, is missing. Copy or download it."
-            raise ValueError(msg)
         name = str(_class_name(self.files, TASK_FILE))
         is_classifier = name.endswith("TextClassifier")
         arguments = self._classifier_arguments() if is_classifier else {}
@@ -312,15 +289,14 @@ class KerasHubFormat(WeightMapFormat):
     opened = KerasHubCheckpoint
 
     def __init__(self, key: str, weight_map: WeightMap, backbone: str) -> None:
-        self.key, self.weight_map, self._backbone = key, weight_map, backbone
-        # KerasHub's ALBERT always projects, its BERT never.
-        self.always_projects = weight_map is ALBERT
+        super().__init__(key, weight_map)
+        self._backbone = backbone
 
     def recognizes(self, files: Files) -> bool:
         return _class_name(files, CONFIG_FILE) == self._backbone
 
     def for_model(self, model: Any) -> CheckpointFormat:
-        is_bert = self.always_projects and has_bert_dials(backbone_of(model))
+        is_bert = self.weight_map is ALBERT and has_bert_dials(backbone_of(model))
         return KERAS_HUB_BERT if is_bert else self
 
     def write(
@@ -330,29 +306,12 @@ class KerasHubFormat(WeightMapFormat):
         head, backbone = self.head_for(model), backbone_of(model)
         tokenizer = self._tokenizer(vocabulary)
         tensors = self.dump(model)
-        if head.task == "AlbertMaskedLM":
-            own = model.masked_lm_head.layer_norm_epsilon
-            if own != _HEAD_LAYER_NORM_EPSILON:
-                # KerasHub's class cannot have it; the effect is tiny.
-                warnings.warn(
-                    "KerasHub's masked LM head normalizes with epsilon "
-                    f"{_HEAD_LAYER_NORM_EPSILON}, and this one with {own}: scores will "
-                    "differ slightly.",
-                    stacklevel=2,
-                )
-        fits = {
-            "activation": get_activation(backbone.activation) is gelu_approximate,
-            "layer_norm_epsilon": backbone.layer_norm_epsilon == _LAYER_NORM_EPSILON,
-            "num_groups": backbone.num_layers % backbone.num_groups == 0,
-        }
-        unfit = [f"{n}={getattr(backbone, n)!r}" for n in fits if not fits[n]]
-        if unfit:
-            raise ValueError(
-                f"KerasHub's {self._backbone} computes the tanh form of GELU, a "
-                f"LayerNorm with epsilon {_LAYER_NORM_EPSILON}, and groups of equal "
-                f"depth. Received: {', '.join(unfit)}. Save the model as a preset of "
-                "keras_albert instead."
-            )
+        check_same(
+            "KerasHub",
+            backbone,
+            activation="gelu_approximate",
+            layer_norm_epsilon=_LAYER_NORM_EPSILON,
+        )
         sizes = {name: getattr(backbone, name) for name in ARGUMENTS}
         theirs = _new_backbone(self._backbone, sizes)
         if head.foreign != self._backbone:
@@ -382,15 +341,14 @@ class KerasHubFormat(WeightMapFormat):
         """Return KerasHub's tokenizer, if there is a vocabulary."""
         if vocabulary is None:
             return None
-        if is_word_piece(vocabulary) == self.always_projects:
-            kinds = ("SentencePiece", "WordPiece")
-            theirs, ours = kinds if self.always_projects else kinds[::-1]
+        takes_pieces = self.weight_map is ALBERT
+        if is_word_piece(vocabulary) == takes_pieces:
+            kind = "SentencePiece" if takes_pieces else "WordPiece"
             raise ValueError(
-                f"KerasHub's {self._backbone} has a {theirs} vocabulary, and this "
-                f"model's is a {ours}. Save it as a preset of keras_albert, or export "
-                "it to transformers."
+                f"KerasHub's {self._backbone} has a {kind} vocabulary, and this model "
+                "another. Save it as a preset of keras_albert, or for transformers."
             )
-        if self.always_projects:
+        if takes_pieces:
             return keras_hub.tokenizers.AlbertTokenizer(vocabulary)
         pieces, rules = parse_word_piece(vocabulary)
         return keras_hub.tokenizers.BertTokenizer(

@@ -69,11 +69,7 @@ class SentenceTransformersCheckpoint(checkpoint.Checkpoint):
             if each.recognizes(files):
                 return each.open(files)
         transformers.refuse_other_models(files)
-        raise ValueError(
-            f"{folder} has no checkpoint of transformers, which "
-            f"{self.directory / _MODULES_FILE} names. Copy or download the directory "
-            "again."
-        )
+        raise ValueError(f"{folder} has no checkpoint of transformers.")
 
     @property
     def _lengths(self) -> tuple[Path, dict[str, Any]]:
@@ -97,12 +93,10 @@ class SentenceTransformersCheckpoint(checkpoint.Checkpoint):
         kinds = [kind for kind, _ in self._modules]
         known = ["Transformer", "Pooling", "Normalize"]
         if kinds not in (known, known[:2]):
-            unknown = [kind for kind in kinds if kind not in known] or kinds
             raise ValueError(
                 f"{self.directory / _MODULES_FILE} has the modules {', '.join(kinds)}. "
-                f"AlbertTextEmbedder has no {unknown[0]}: it reads Transformer, "
-                "Pooling and, perhaps, Normalize, in this order. Load the encoder with "
-                "AlbertBackbone, or choose another checkpoint."
+                "AlbertTextEmbedder reads Transformer, Pooling and, perhaps, "
+                "Normalize, in this order. Load the encoder with AlbertBackbone."
             )
         settings = self.files.json(_SETTINGS_FILE)
         width = self.backbone_arguments()["hidden_dim"]
@@ -130,11 +124,6 @@ class SentenceTransformersCheckpoint(checkpoint.Checkpoint):
             )
         settings = self.files.json(_SETTINGS_FILE)
         prompts = settings.get("prompts") or {}
-        if not isinstance(prompts, dict) or not all(
-            isinstance(text, str | None) for text in prompts.values()
-        ):
-            path = self.directory / _SETTINGS_FILE
-            raise wrong_value(path, "prompts", prompts, "a text for each name")
         arguments["prompts"] = {name: text or "" for name, text in prompts.items()}
         arguments["default_prompt"] = settings.get("default_prompt_name")
         return arguments
@@ -173,8 +162,7 @@ class SentenceTransformersFormat(checkpoint.CheckpointFormat):
     def write(self, model: Any, directory: Path, vocabulary: bytes | None) -> None:
         if "AlbertTextEmbedder" not in [cls.__name__ for cls in type(model).__mro__]:
             raise ValueError(
-                "A model of sentence-transformers returns one vector per text. "
-                f"Received: {type(model).__name__}. Export an AlbertTextEmbedder."
+                f"Export an AlbertTextEmbedder. Received: {type(model).__name__}"
             )
         transformers.TRANSFORMERS.for_model(model).write(model, directory, vocabulary)
         write_modules(model, directory)

@@ -247,7 +247,6 @@ def vocabulary_from_tokenizer_json(path: Path) -> bytes:
                 **dict.fromkeys(_RULES_OF_SPACES, True),
             )
         )
-        _compare_rules(path, charsmap)
         # Added tokens, which are split off first, are user-defined symbols.
         added = found.get("added_tokens") or []
         symbols = {token["content"] for token in added if not token["special"]}
@@ -280,20 +279,6 @@ def _stated_rules(path: Path) -> dict[str, bool]:
         if value is not None:
             stated[name] = value != (key == _KEEPS_ACCENTS)
     return stated
-
-
-def _compare_rules(path: Path, charsmap: bytes) -> None:
-    table = text_rules.table_normalizer(charsmap)
-    found = {"lowercase": table.Normalize("A") == "a"}
-    found["strip_accents"] = table.Normalize("\u00e9") == "e"
-    config = path.with_name(_CONFIG_FILE)
-    for name, value in _stated_rules(config).items():
-        if found[name] != value:
-            raise ValueError(
-                f"{path} and {config} contradict each other: {name} is {found[name]} "
-                f"and {value}. Use files of the same checkpoint, or correct the wrong "
-                "one."
-            )
 
 
 def _model_proto(vocab: list[tuple[str, float]], unk_id: int | None) -> Any:

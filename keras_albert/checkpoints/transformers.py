@@ -1,14 +1,16 @@
 """Hugging Face transformers' checkpoints of ALBERT, BERT, ELECTRA and DistilBERT."""
 
+import re
 from collections.abc import Callable, Iterable, Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 import keras
 import numpy as np
+from safetensors.numpy import save_file
 
-from keras_albert.checkpoints import tokenizer_json, weight_files
+from keras_albert.checkpoints import tokenizer_json
 from keras_albert.checkpoints.config import (
     LABELLED,
     SETS,
@@ -17,7 +19,6 @@ from keras_albert.checkpoints.config import (
     check_groups,
     label_config,
     read_labels,
-    read_rate,
     wrong_value,
 )
 from keras_albert.checkpoints.transformers_names import (
@@ -26,7 +27,6 @@ from keras_albert.checkpoints.transformers_names import (
     DISTILBERT,
     ELECTRA,
     READ,
-    Architecture,
 )
 from keras_albert.checkpoints.weight_map import (
     Array,
@@ -34,16 +34,17 @@ from keras_albert.checkpoints.weight_map import (
     WeightMapCheckpoint,
     WeightMapFormat,
     backbone_of,
-    check_head_epsilon,
 )
 from keras_albert.presets.checkpoint import CheckpointFormat, Files
 from keras_albert.presets.preset_files import CONFIG_FILE
-from keras_albert.presets.weight_files import Shape, StoredTensor
+from keras_albert.presets.weight_files import Shape, StoredTensor, open_weights
 from keras_albert.tasks.cloning import merge_adapters
 from keras_albert.text.tokenizer import word_piece
 from keras_albert.text.tokenizer.read_word_piece import has_word_piece, read_word_piece
 from keras_albert.text.tokenizer.vocabularies import open_vocabulary
-from keras_albert.utils.reading import write_json
+from keras_albert.utils.arguments import check_rates
+from keras_albert.utils.atomic_files import atomic_file
+from keras_albert.utils.reading import reading, write_json
 
 _VOCABULARY_FILE = "spiece.model"
 _TOKENIZER_FILE = "tokenizer.json"
@@ -57,29 +58,12 @@ _BARE = ("embeddings.", "embeddings_project.", "encoder.", "transformer.", "pool
 # DistilBERT's cannot be chosen.
 _LAYER_NORM_EPSILON = 1e-12
 
-# Why a model is no setting of this package's encoder.
-_UNLIKE = {
-    "roberta": "its positions start at 2, and its vocabulary is a byte-level BPE",
-    "camembert": "its positions start at 2, and its tokenizer has other rules",
-    "xlm-roberta": "its positions start at 2, and its tokenizer has other rules",
-    "deberta": "its attention reads relative positions",
-    "deberta-v2": "its attention reads relative positions",
-    "mpnet": "its attention has a bias of relative positions",
-    "modernbert": "it has rotary positions, gated feed-forward nets and no biases",
-    "mobilebert": "its layers have bottlenecks",
-    "nomic_bert": "it has rotary positions",
-}
-
 
 class TransformersCheckpoint(WeightMapCheckpoint):
     """Files of transformers' `save_pretrained`, opened."""
 
     format: "TransformersFormat"
     vocabulary_files = (_VOCABULARY_FILE, _TOKENIZER_FILE)
-
-    @property
-    def weight_map(self) -> Architecture:
-        return self.format.weight_map
 
     @property
     def _config(self) -> dict[str, Any]:
@@ -96,9 +80,9 @@ class TransformersCheckpoint(WeightMapCheckpoint):
                 raise wrong_value(path, key, config[key], "false, as in an encoder")
         sizes = arguments["num_layers"], arguments["num_groups"]
         check_groups(*sizes, "transformers")
-        if not self.format.always_projects:
+        if not own.always_projects:
             arguments["use_embedding_projection"] = None
-        return arguments | {"pooler_activation": self.format.pooler_activation}
+        return arguments | {"pooler_activation": own.pooler_activation}
 
     def stored_shapes(self) -> list[Shape]:
         return [tensor.shape for tensor in self._tensors.values()]
@@ -127,14 +111,14 @@ class TransformersCheckpoint(WeightMapCheckpoint):
         arguments: dict[str, Any] = {}
         for name in set(self.weight_map.dropouts) & set(ours):
             key, default = self.weight_map.dropouts[name]
-            if config.get(key, default) is None:
+            rate = config.get(key, default)
+            if rate is None:
                 # In transformers, `None` means the rate of the encoder.
                 rate = self.backbone_arguments()["dropout"]
-            else:
-                rate = read_rate(config, key, default or 0.0, source)
+            check_rates(**{key: rate})
             arguments["dropout"] = rate
-        if "AlbertMaskedLM" in ours and self.format.head_activation is not None:
-            arguments["head_activation"] = self.format.head_activation
+        if "AlbertMaskedLM" in ours and self.weight_map.head_activation is not None:
+            arguments["head_activation"] = self.weight_map.head_activation
         if "AlbertMultipleChoice" in ours:
             for key, value in self.weight_map.summary.items():
                 if config.get(key, value) != value:
@@ -156,7 +140,7 @@ class TransformersCheckpoint(WeightMapCheckpoint):
     def read_tensors(self, wanted: Callable[[str], bool]) -> dict[str, Array]:
         found = self._tensors
         if not found:
-            raise weight_files.missing_weights(self.directory)
+            raise missing_weights(self.directory)
         tensors = {name: found[name].read() for name in found if wanted(name)}
         if segments := self.weight_map.segments:
             sizes = self.backbone_arguments()
@@ -168,17 +152,12 @@ class TransformersCheckpoint(WeightMapCheckpoint):
     def _tensors(self) -> dict[str, StoredTensor]:
         tensors: dict[str, StoredTensor] = {}
         full_names = (self.weight_map.prefix, *self.weight_map.head_prefixes)
-        for name, tensor in self.files.read(weight_files.stored_weights).items():
+        for name, tensor in self.files.read(stored_weights).items():
             # In a model with a head.
             is_bare = name.startswith(_BARE) and not name.startswith(full_names)
             full = self.weight_map.prefix + name if is_bare else name
             if full in tensors:
-                bare = full.removeprefix(self.weight_map.prefix)
-                raise ValueError(
-                    f"The weights in {self} contain both `{full}` and `{bare}`, "
-                    "which are the same tensor. Copy or download the checkpoint "
-                    "again, or save the model with `save_pretrained` once more."
-                )
+                raise ValueError(f"The weights in {self} contain `{full}` twice.")
             tensors[full] = tensor
         # Buffers that files written by transformers 4 may contain are no weights.
         for name in ("position_ids", "token_type_ids"):
@@ -206,20 +185,13 @@ class TransformersCheckpoint(WeightMapCheckpoint):
         stated = self._config.get("pad_token_id")
         if stated is not None and stated != found.ids[padding]:
             raise ValueError(
-                f"{self.directory / CONFIG_FILE} has pad_token_id={stated!r}, and the "
-                f"vocabulary next to it has {padding!r} with the id "
-                f"{found.ids[padding]}. Copy the vocabulary there that belongs to the "
-                "weights, or pass a `tokenizer` or `preprocessor` with it."
+                f"{self.directory / CONFIG_FILE} has pad_token_id={stated!r}, which is "
+                f"{found.ids[padding]} in its vocabulary. Copy the vocabulary that "
+                "belongs to the weights, or pass a `tokenizer` or `preprocessor`."
             )
 
     def _classes(self) -> list[str]:
-        found = self._config.get("architectures")
-        if found is None:
-            return []
-        if not (isinstance(found, list) and all(isinstance(x, str) for x in found)):
-            path, expected = self.directory / CONFIG_FILE, "a list of names of classes"
-            raise wrong_value(path, "architectures", found, expected)
-        return found
+        return list(self._config.get("architectures") or ())
 
 
 class TransformersFormat(WeightMapFormat):
@@ -227,13 +199,6 @@ class TransformersFormat(WeightMapFormat):
 
     name = "Hugging Face transformers"
     opened = TransformersCheckpoint
-
-    def __init__(self, key: str, weight_map: Architecture) -> None:
-        self.key = key
-        self.weight_map: Architecture = weight_map
-        # Only transformers' ALBERT projects embeddings that are wide enough.
-        self.always_projects = weight_map is ALBERT
-        self.pooler_activation = weight_map.pooler_activation
 
     def recognizes(self, files: Files) -> bool:
         return find_model_type(files) == self.weight_map.model_type
@@ -255,7 +220,7 @@ class TransformersFormat(WeightMapFormat):
         same = [
             each
             for each in fitting
-            if each.pooler_activation == backbone.pooler_activation
+            if each.weight_map.pooler_activation == backbone.pooler_activation
             and backbone.num_groups > 1
         ]
         return (*chosen, *same, self)[0]
@@ -302,7 +267,7 @@ class TransformersFormat(WeightMapFormat):
                 if (key := f"{name}_token_id") in config:
                     config[key] = words.ids[words.special_tokens[f"{role}_token"]]
         write_json(directory / CONFIG_FILE, config, sort_keys=True)
-        weight_files.write_safetensors(directory, tensors)
+        write_safetensors(directory, tensors)
         length = backbone_of(model).max_sequence_length
         if words is not None:
             (directory / words.file_name).write_bytes(words.contents())
@@ -315,16 +280,10 @@ class TransformersFormat(WeightMapFormat):
         """Translate a model's arguments to transformers' config."""
         backbone, head = backbone_of(model), self.head_for(model)
         if not self.fits(backbone):
-            names = (
-                *("num_layers", "num_groups", "num_inner_repetitions"),
-                *("embedding_dim", "hidden_dim", "use_embedding_projection"),
-            )
-            sizes = ", ".join(f"{name}={getattr(backbone, name)}" for name in names)
             raise ValueError(
-                f"The model does not have the sizes of {self.weight_map.model_type!r}: "
-                f"{sizes}. Export it with model_type='albert'."
+                f"The model does not have the sizes of {self.weight_map.model_type!r}. "
+                "Export it with model_type='albert'."
             )
-        check_head_epsilon(model, "transformers")
         check_groups(backbone.num_layers, backbone.num_groups, "transformers")
         config = backbone_config(backbone, keys=self.weight_map.keys)
         for key in self.weight_map.unused_keys:
@@ -352,7 +311,7 @@ def find_model_type(files: Files) -> str | None:
         {"embedding_size", "num_hidden_groups"} & set(config)
     )
     if is_mixed or (stated is None and {"hidden_size", "dim"} & set(config)):
-        stated = _type_of(files.read(weight_files.stored_weights)) or stated
+        stated = _type_of(files.read(stored_weights)) or stated
     return stated if isinstance(stated, str) else None
 
 
@@ -373,11 +332,9 @@ def refuse_other_models(files: Files) -> None:
     model_type = find_model_type(files)
     if model_type is None or model_type in READ:
         return
-    reason = _UNLIKE.get(model_type, "it has a different architecture")
     raise ValueError(
-        f"{files.directory} contains a model of type {model_type!r}, which this "
-        f"package does not read: {reason}. Choose a checkpoint of one of: "
-        f"{', '.join(READ)}."
+        f"{files.directory} contains a model of type {model_type!r}, which has a "
+        f"different architecture. Choose a checkpoint of one of: {', '.join(READ)}."
     )
 
 
@@ -391,9 +348,8 @@ def _untied(
         tensor = tensors.pop(copy)
         if not np.array_equal(tensors.setdefault(original, tensor), tensor):
             raise ValueError(
-                f"In {directory} `{copy}` differs from `{original}`, but the "
-                "masked LM here shares them. The checkpoint is of a different model, "
-                "which this package cannot load."
+                f"In {directory} `{copy}` differs from `{original}`, but the masked "
+                "LM here shares them."
             )
     return tensors
 
@@ -403,3 +359,86 @@ BERT_FAMILY = tuple(
     TransformersFormat(f"transformers-{each.model_type}", each)
     for each in (BERT, ELECTRA, DISTILBERT)
 )
+
+
+SAFETENSORS_FILE = "model.safetensors"
+TORCH_FILE = "pytorch_model.bin"
+H5_FILE = "tf_model.h5"
+_INDEX = ".index.json"
+
+# TensorFlow's kinds of weights, and PyTorch's.
+_H5_KINDS = {
+    "kernel": "weight",
+    "gamma": "weight",
+    "embeddings": "weight",
+    "beta": "bias",
+}
+# TensorFlow's ALBERT has both, and computes with the second.
+_H5_UNUSED, _H5_USED = "predictions.bias", "predictions.decoder.bias"
+
+
+def stored_weights(directory: Path) -> dict[str, StoredTensor]:
+    """Return a checkpoint's tensors by their present names; `{}` without files."""
+    if any(directory.glob("*.safetensors*")):
+        path = _find(directory, SAFETENSORS_FILE)
+        if path is None:
+            raise missing_weights(directory)
+    else:
+        path = _find(directory, TORCH_FILE) or _find(directory, H5_FILE)
+    if path is None:
+        return {}
+    found = open_weights(path)
+    if path.name == H5_FILE:
+        with reading(path):
+            found = _rename_h5(found)
+    # The former names of a normalization's weights.
+    return {
+        re.sub(r"(?<=\.LayerNorm\.)(gamma|beta)$", lambda x: _H5_KINDS[x[0]], name): x
+        for name, x in found.items()
+    }
+
+
+def missing_weights(directory: Path) -> ValueError:
+    """Return the error about a checkpoint without weights."""
+    return ValueError(
+        f"{directory} contains neither `{SAFETENSORS_FILE}` nor "
+        f"`{SAFETENSORS_FILE}{_INDEX}`, which `save_pretrained` of transformers writes."
+    )
+
+
+def _find(directory: Path, name: str) -> Path | None:
+    paths = (directory / each for each in (name, name + _INDEX))
+    return next((path for path in paths if path.is_file()), None)
+
+
+def write_safetensors(directory: Path, tensors: dict[str, Array]) -> None:
+    """Write one file that transformers reads."""
+    # transformers refuses a file that does not name the library of its layout.
+    # `save_file` restricts access to this user.
+    with atomic_file(directory / SAFETENSORS_FILE) as partial:
+        save_file(tensors, partial, metadata={"format": "pt"})
+
+
+def _rename_h5(arrays: dict[str, StoredTensor]) -> dict[str, StoredTensor]:
+    """Return the tensors of a former TensorFlow class, by PyTorch's names."""
+    # Source: `modeling_tf_pytorch_utils.py` of transformers 4.
+    tensors: dict[str, StoredTensor] = {}
+    for place, array in arrays.items():
+        # The group of a layer, then the variable's name, with the names of the model
+        # and of the layer. A head also lists the embeddings, which it shares.
+        group, _, layer, *rest = place.split("/")
+        if layer == group:
+            *scopes, kind = "/".join((layer, *rest)).removesuffix(":0").split("/")
+            name = ".".join((*scopes, _H5_KINDS.get(kind, kind)))
+            name = re.sub(r"^[^.]*___", "", name.replace("_._", "."))
+            tensors[name] = _transposed(array) if kind == "kernel" else array
+    if _H5_USED in tensors:
+        tensors[_H5_UNUSED] = tensors.pop(_H5_USED)
+    return tensors
+
+
+def _transposed(tensor: StoredTensor) -> StoredTensor:
+    def read(original: Callable[[], Array]) -> Array:
+        return original().T
+
+    return tensor._replace(shape=tensor.shape[::-1], read=partial(read, tensor.read))

@@ -28,7 +28,6 @@ class Architecture(WeightMap):
     # By task, the key of a head's dropout and its default; `None` is the encoder's.
     dropouts: Mapping[str, tuple[str, float | None]]
     special_ids: dict[str, int] = field(default_factory=lambda: {"pad_token_id": 0})
-    pooler_activation: str = "tanh"
     # Second names of tied tensors, which a file may contain as well, or instead.
     tied: Mapping[str, str]
     # Settings of the pooler of a multiple choice, with the only values that are read.
@@ -96,6 +95,7 @@ _ALBERT_PREDICTIONS = _TORCH.masked_lm(
 )
 ALBERT = Architecture(
     model_type="albert",
+    always_projects=True,
     base_class="AlbertModel",
     prefix="albert.",
     unused_keys=(),

@@ -162,8 +162,12 @@ class WeightMap:
     heads: tuple[Head, ...]
     # Names with these prefixes belong to a head, and are ignored without it.
     head_prefixes: tuple[str, ...]
-    # The activation of a masked LM's head; `None` is the encoder's.
+    # The activation and the epsilon of a masked LM's head; `None` are the encoder's.
     head_activation: str | None = None
+    head_epsilon: float | None = None
+    pooler_activation: str = "tanh"
+    # Whether embeddings that are as wide as the encoder are projected as well.
+    always_projects: bool = False
 
 
 def variables_by_path(model: keras.Model) -> dict[str, keras.Variable]:
@@ -211,19 +215,16 @@ def load_weights(
         ours = np.broadcast_to(np.int8(0), tuple(variable.shape))
         expected = mapping.transform.to_foreign(ours).shape
         if tuple(array.shape) != expected:
-            problems.append(
-                f"wrong shape: {mapping.name} is {tuple(array.shape)}, and the model "
-                f"needs {expected}"
-            )
+            wrong = f"{tuple(array.shape)} instead of {expected}"
+            problems.append(f"wrong shape: {mapping.name} is {wrong}")
         elif problem := _unusable(array, variable.dtype):
             problems.append(f"{problem}: {mapping.name}")
         else:
             values.append((variable, mapping.transform.to_ours(array)))
     if problems:
         raise ValueError(
-            f"The weights of {source} do not fit the model that its config "
-            f"describes:\n  {_bullets(problems)}\nNothing was loaded. Use a checkpoint "
-            "whose files belong together, and leave out arguments that change shapes."
+            f"The weights of {source} do not fit its config, or an argument changes "
+            f"shapes:\n  {_bullets(problems)}\nNothing was loaded."
         )
     for variable, value in values:
         variable.assign(value)
@@ -244,9 +245,7 @@ def dump_weights(
         )
     if problems:
         raise ValueError(
-            f"The weights of {model.name!r} cannot be exported:\n  "
-            f"{_bullets(problems)}\nContinue from an earlier checkpoint with finite "
-            "weights."
+            f"The weights of {model.name!r} cannot be exported:\n  {_bullets(problems)}"
         )
     return tensors
 
@@ -257,19 +256,11 @@ def _checked_table(
     """Pair each mapping with its variable, and check that none is missing."""
     mappings = list(mappings)
     variables = variables_by_path(model)
-    covered = [mapping.variable for mapping in mappings] + list(kept)
-    names = [mapping.name for mapping in mappings]
-    problems = [
-        *(f"the model has no weight: {x}" for x in covered if x not in variables),
-        *(f"no mapping names: {path}" for path in variables if path not in covered),
-        *(f"named twice: {path}" for path in _repeated(covered)),
-        *(f"named twice: {name}" for name in _repeated(names)),
-    ]
-    if problems:
+    covered = {mapping.variable for mapping in mappings}.union(kept)
+    if odd := sorted(covered ^ variables.keys()):
         raise ValueError(
-            f"The weights of {model.name!r} do not match the table:\n  "
-            f"{_bullets(problems)}\nConvert the model in floating point, before it is "
-            "quantized or given LoRA weights, and with an embedding projection."
+            f"The model has other weights than the format:\n  {_bullets(odd)}\nConvert "
+            "it in floating point, before it is quantized or given LoRA weights."
         )
     return [(mapping, variables[mapping.variable]) for mapping in mappings]
 
@@ -286,15 +277,8 @@ def _unusable(array: Array, dtype: Any) -> str | None:
     return None
 
 
-def _repeated(names: list[str]) -> list[str]:
-    return sorted({name for name in names if names.count(name) > 1})
-
-
-def _bullets(problems: list[str], limit: int = 20) -> str:
-    shown = problems[:limit]
-    if len(problems) > limit:
-        shown.append(f"and {len(problems) - limit} more")
-    return "\n  ".join(shown)
+def _bullets(problems: list[str]) -> str:
+    return "\n  ".join([*problems[:20], "..."] if len(problems) > 20 else problems)
 
 
 def backbone_of(model: Any) -> Any:
@@ -330,30 +314,20 @@ def find_head(heads: Iterable[Head], model: keras.Model) -> Head | None:
     return min(fitting, key=lambda head: names.index(head.task), default=None)
 
 
-def check_head_activation(model: Any, library: str, activation: str | None) -> None:
-    """Check that a masked LM's head has another library's activation."""
-    layer: Any = getattr(model, "masked_lm_head", None)
-    expected = activation or backbone_of(model).activation
-    own = None if layer is None else get_activation(layer.activation)
-    if own is not None and own != get_activation(expected):
-        raise ValueError(
-            f"{library}'s masked LM has the activation {expected!r} in its head, and "
-            f"this model has {layer.activation!r}. Save it as a preset of "
-            "keras_albert instead."
-        )
+def check_same(library: str, owner: Any, **expected: Any) -> None:
+    """Raise if a model or a layer differs from another library's fixed settings."""
 
+    def plain(name: str, value: Any) -> Any:
+        # A name and a function may be the same activation.
+        return get_activation(value) if "activation" in name else value
 
-def check_head_epsilon(model: Any, library: str) -> None:
-    """Check that a masked LM's head has the LayerNorm epsilon of its backbone."""
-    layer = getattr(model, "masked_lm_head", None)
-    own = backbone_of(model).layer_norm_epsilon
-    if layer is not None and layer.layer_norm_epsilon != own:
-        raise ValueError(
-            f"{library} has one epsilon for LayerNorm in the encoder and in the head. "
-            f"Received {own} and {layer.layer_norm_epsilon}. Build a new masked LM "
-            "with head_layer_norm_epsilon=None, call its `set_weights`, and export "
-            "it; scores will differ slightly."
-        )
+    found = {name: getattr(owner, name) for name in expected}
+    for name, value in expected.items():
+        if plain(name, found[name]) != plain(name, value):
+            raise ValueError(
+                f"{library} has no model with {name}={found[name]!r}, only with "
+                f"{value!r}. Save it as a preset of keras_albert, or `export` it."
+            )
 
 
 class WeightMapCheckpoint(Checkpoint):
@@ -365,7 +339,7 @@ class WeightMapCheckpoint(Checkpoint):
     vocabulary_files: ClassVar[tuple[str, ...]]
 
     @property
-    def weight_map(self) -> WeightMap:
+    def weight_map(self) -> Any:
         """The names of the format."""
         return self.format.weight_map
 
@@ -382,11 +356,9 @@ class WeightMapCheckpoint(Checkpoint):
         if path is None and has_word_piece(self.directory):
             return read_word_piece(self.directory)
         if path is None:
-            first, *others = (f"`{name}`" for name in self.vocabulary_files)
             raise ValueError(
-                f"{self.directory} has no {first}, the vocabulary"
-                f"{''.join(f', and no {name}' for name in others)}. Copy it from the "
-                "source of the checkpoint, or pass a `tokenizer` or `preprocessor`."
+                f"{self.directory} has no {' or '.join(self.vocabulary_files)}. Copy "
+                "the vocabulary there, or pass a `tokenizer` or `preprocessor`."
             )
         return read_any_vocabulary(path, "keep")
 
@@ -434,18 +406,8 @@ class WeightMapCheckpoint(Checkpoint):
 class WeightMapFormat(CheckpointFormat):
     """A format defined by its names, and by how tensors are written."""
 
-    weight_map: WeightMap
-
-    # Whether embeddings that are as wide as the encoder are projected as well.
-    always_projects: bool = True
-
-    # The activation of the pooler.
-    pooler_activation: str = "tanh"
-
-    @property
-    def head_activation(self) -> str | None:
-        """The activation of a masked LM's head; `None` is the encoder's."""
-        return self.weight_map.head_activation
+    def __init__(self, key: str, weight_map: Any) -> None:
+        self.key, self.weight_map = key, weight_map
 
     def pooler_of(self, head: Head | None) -> Mappings:
         """Return the mappings of the pooler, of a head or of the architecture."""
@@ -465,44 +427,27 @@ class WeightMapFormat(CheckpointFormat):
 
     def head_for(self, model: keras.Model) -> Head:
         """Return the head that a model is written with."""
-        pooler_input = backbone_of(model).pooler_input
-        uses_pooler = getattr(model, "uses_pooler", True)
-        if uses_pooler and pooler_input != "cls":
-            raise ValueError(
-                f"The pooler of {self.name}'s ALBERT reads the vector of `[CLS]`. "
-                f"Received a model with pooler_input={pooler_input!r}. Load the preset "
-                'with `pooler_input="cls"`, fine-tune, and export that model. '
-                '`export(path, format="transformers_onnx")` takes this one.'
-            )
-        if getattr(model, "pooling_mode", "") == "normalized_mean":
-            raise ValueError(
-                f"The head of {self.name}'s ALBERT reads the pooler, but this "
-                "classifier's reads the mean of the tokens, as a linear head does. "
-                'Train with `fit(..., method="finetune")` to export the weights, or '
-                'call `export(path, format="transformers_onnx")`.'
-            )
-        check_head_activation(model, self.name, self.head_activation)
-        head = find_head(self.weight_map.heads, model)
-        activation = backbone_of(model).pooler_activation
-        if (
-            uses_pooler
-            and (head is None or head.has_pooler)
-            and activation != self.pooler_activation
-        ):
-            raise ValueError(
-                f"The pooler of {self.name}'s model has the activation "
-                f"{self.pooler_activation!r}, and this model's has {activation!r}. "
-                "Export it in the format that it came from, or save it as a preset of "
-                "keras_albert."
-            )
+        head, backbone = find_head(self.weight_map.heads, model), backbone_of(model)
         if head is None:
             known = sorted({head.task for head in self.weight_map.heads})
             raise ValueError(
-                f"{self.name} has no model with the head of {type(model).__name__} "
-                f"({', '.join(head_variables(model)) or 'no weights'}). Supported "
-                f"heads: {', '.join(known)}. Save the model as a preset of "
-                "keras_albert, or export its `backbone`."
+                f"{self.name} has no model with the head of {type(model).__name__}, "
+                f"{head_variables(model)}. Supported heads: {', '.join(known)}. Save "
+                "it as a preset of keras_albert, or export its `backbone`."
             )
+        if head.has_pooler and getattr(model, "uses_pooler", True):
+            activation = self.weight_map.pooler_activation
+            check_same(
+                self.name, backbone, pooler_input="cls", pooler_activation=activation
+            )
+        if head.task == "AlbertClassifier":
+            check_same(self.name, model, pooling_mode="pooler")
+        if (layer := getattr(model, "masked_lm_head", None)) is not None:
+            activation = self.weight_map.head_activation or backbone.activation
+            check_same(self.name, layer, activation=activation)
+            if self.weight_map.head_epsilon is None:
+                epsilon = backbone.layer_norm_epsilon
+                check_same(self.name, layer, layer_norm_epsilon=epsilon)
         return head
 
     def dump(self, model: keras.Model) -> dict[str, Array]:
@@ -513,15 +458,14 @@ class WeightMapFormat(CheckpointFormat):
         tensors = dump_weights(model, self.mappings(model), kept=kept)
         projects = backbone.embedding.projection is not None
         widths = backbone.embedding_dim, backbone.hidden_dim
-        if self.always_projects and not projects:
+        if self.weight_map.always_projects and not projects:
             tensors |= self._identity(widths[0])
-        if not self.always_projects and projects and widths[0] == widths[1]:
+        if not self.weight_map.always_projects and projects and widths[0] == widths[1]:
             for name, identity in self._identity(widths[0]).items():
                 if not np.array_equal(tensors.pop(name), identity):
                     raise ValueError(
                         f"{self.name} does not project embeddings that are as wide as "
-                        f"the encoder ({widths[0]}), but this model does, and its "
-                        "weights are not the identity. Choose another format."
+                        "the encoder, and this model does. Choose another format."
                     )
         return {
             name: np.ascontiguousarray(tensor, "float32")

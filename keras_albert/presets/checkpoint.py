@@ -1,18 +1,25 @@
-"""Opened checkpoints, and their formats."""
+"""Opened checkpoints, their formats, and their sizes before memory is allocated."""
 
 import abc
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import cache
+from math import prod
 from pathlib import Path
 from typing import Any, TypeVar
 
 import keras
 
-from keras_albert.presets.sizes import check_backbone_size, check_size
 from keras_albert.presets.weight_files import Shape
-from keras_albert.utils.arguments import check_choice, warn_of_depth
-from keras_albert.utils.reading import read_optional_json
+from keras_albert.utils.arguments import (
+    MAX_LAYERS,
+    check_at_most,
+    check_choice,
+    check_depth,
+    check_positive,
+    warn_of_depth,
+)
+from keras_albert.utils.reading import read_optional_json, reading
 
 OWN_FORMAT = "keras-albert"
 
@@ -105,9 +112,9 @@ class Checkpoint(abc.ABC):
         sizes = self.backbone_arguments()
         # Each class has a vector in each head.
         heads = sizes["num_layers"] if exits is True else exits or 1
-        if isinstance(classes, int) and isinstance(heads, int):
-            weights = classes * heads * sizes["hidden_dim"]
-            check_size(weights, self.stored_shapes(), f"The task of {self}")
+        check_positive(num_classes=classes or 1, exits=heads)
+        weights = classes * heads * sizes["hidden_dim"]
+        check_size(weights, self.stored_shapes(), f"The task of {self}")
 
     def load_backbone(self, cls: Any, load_weights: bool = True, **kwargs: Any) -> Any:
         """Build a backbone."""
@@ -209,3 +216,88 @@ def is_own_name(name: Any) -> bool:
     bases = found.mro() if isinstance(found, type) else []
     names = (name, *map(keras.saving.get_registered_name, bases))
     return any(each.startswith(OWN_PACKAGE) for each in names)
+
+
+# Without files a model has random weights; the largest ALBERT has 223 million.
+_MAX_WEIGHTS = 2**28
+
+# The limit of any single size; products of sizes can still be printed.
+_MAX_SIZE = 2**40
+
+# int4 packs two weights into one element.
+_WEIGHTS_AN_ELEMENT = 2
+
+# Up to this excess a model is built, so that mismatches can be reported one by one.
+_HARMLESS_WEIGHTS = 2**22
+_HARMLESS_BLOCKS = 2**5
+
+# The arrays of a block: six dense layers and two normalizations.
+_ARRAYS_A_BLOCK = 16
+
+_REMEDY = "Copy or download the file again, or correct it."
+
+# The sizes of a backbone, and their defaults, if they have one.
+_SIZES = {
+    "vocabulary_size": None,
+    "num_layers": None,
+    "num_heads": None,
+    "embedding_dim": None,
+    "hidden_dim": None,
+    "intermediate_dim": None,
+    "num_groups": 1,
+    "num_inner_repetitions": 1,
+    "max_sequence_length": 512,
+    "num_segments": 2,
+}
+
+
+def check_backbone_size(
+    arguments: Mapping[str, Any], stored: Collection[tuple[int, ...]], source: str
+) -> None:
+    """Raise if a config describes a far larger model, before memory is allocated."""
+    sizes = check_sizes(arguments, source)
+    hidden, inner = sizes["hidden_dim"], sizes["intermediate_dim"]
+    blocks = sizes["num_groups"] * sizes["num_inner_repetitions"]
+    tables = ("vocabulary_size", "max_sequence_length", "num_segments")
+    rows = sum(sizes[name] for name in tables)
+    weights = rows * sizes["embedding_dim"]
+    weights += blocks * (4 * hidden * hidden + 2 * hidden * inner)
+    if rank := sizes.get("adapter_rank", 0):
+        runs = sizes["num_layers"] * sizes["num_inner_repetitions"]
+        weights += runs * rank * (10 * hidden + 2 * inner)
+    check_size(weights, stored, source)
+    if stored and blocks > len(stored) / _ARRAYS_A_BLOCK + _HARMLESS_BLOCKS:
+        raise ValueError(
+            f"{source} describes a model of {blocks:,} blocks, and its files have "
+            f"{len(stored):,} arrays. Copy or download both again."
+        )
+
+
+def check_size(weights: int, stored: Collection[tuple[int, ...]], source: str) -> None:
+    """Raise if a config describes more weights than the files can contain."""
+    elements = sum(map(prod, stored))
+    most = _MAX_WEIGHTS
+    if stored:
+        most = elements * _WEIGHTS_AN_ELEMENT + _HARMLESS_WEIGHTS
+    if weights > most:
+        found = f"its files contain {elements:,}" if stored else "it has no files"
+        raise ValueError(
+            f"{source} describes a model of at least {weights:,} weights, and {found}. "
+            "Copy or download both again."
+        )
+
+
+def check_sizes(arguments: Mapping[str, Any], source: str) -> dict[str, int]:
+    """Check that the sizes of a backbone are valid."""
+    sizes = {name: arguments.get(name, _SIZES[name]) for name in _SIZES}
+    if arguments.get("adapter_rank") is not None:
+        sizes["adapter_rank"] = arguments["adapter_rank"]
+    with reading(source, _REMEDY):
+        check_positive(**sizes)
+        check_at_most(_MAX_SIZE, **sizes)
+        check_depth(sizes["num_layers"], sizes["num_groups"])
+        depth = sizes["num_layers"] * sizes["num_inner_repetitions"]
+        check_at_most(MAX_LAYERS, **{"num_layers * num_inner_repetitions": depth})
+        if sizes["hidden_dim"] % sizes["num_heads"]:
+            raise ValueError("`hidden_dim` is not a multiple of `num_heads`")
+    return sizes

@@ -9,6 +9,7 @@ import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -78,19 +79,11 @@ _WEIGHTS = ("*.safetensors", "*.h5", "*.index", _LAST[0])
 
 
 # The remedies of errors of the Hugging Face Hub, by the names of the errors.
+_LOG_IN = "log in (`hf auth login`, or the variable HF_TOKEN)."
 _REMEDIES = {
-    "RepositoryNotFoundError": (
-        "There is no such model, or it is private: check the handle, or log in "
-        "(`hf auth login`, or the variable HF_TOKEN)."
-    ),
-    "GatedRepoError": (
-        "Accept the terms of the model on its page, and log in (`hf auth login`, or "
-        "the variable HF_TOKEN)."
-    ),
-    "RevisionNotFoundError": (
-        "The model has no such revision: pass the name of a branch, a tag or a commit "
-        "after the @, or leave it out."
-    ),
+    "RepositoryNotFoundError": f"There is no such model, or it is private: {_LOG_IN}",
+    "GatedRepoError": f"Accept the terms of the model on its page, and {_LOG_IN}",
+    "RevisionNotFoundError": "The model has no such revision: correct it after the @.",
 }
 
 
@@ -118,9 +111,9 @@ def local_directory(handle: str | os.PathLike[str]) -> Path | None:
         origin = preset.handle
     scheme, _, rest = origin.partition("://")
     if scheme == "hf":
-        return _fetch(name, origin, hugging_face_host(), lambda: _from_hf(rest))
+        return _fetch(name, origin, hugging_face_host(), partial(_from_hf, rest))
     if scheme == "kaggle":
-        return _fetch(name, origin, "api.kaggle.com", lambda: _from_kaggle(rest))
+        return _fetch(name, origin, "api.kaggle.com", partial(_from_kaggle, rest))
     if rest:
         return None
     msg = f"{name!r} is neither an existing directory nor a built-in name. "
@@ -129,26 +122,16 @@ def local_directory(handle: str | os.PathLike[str]) -> Path | None:
 
 def _check_no_run(directory: Path) -> None:
     """Raise for the directory of a run, whose preset is a directory in it."""
-    if any(directory.glob("*config.json")):
-        return
-    if (directory / "preset").is_dir():
-        msg = f"{directory} is the output of a run. Pass {directory / 'preset'}."
-        raise ValueError(msg)
-    if (directory / "training" / "last.safetensors").is_file():
+    made_by_run = [directory / "preset", directory / "training" / "last.safetensors"]
+    if any(map(Path.exists, made_by_run)) and not any(directory.glob("*config.json")):
         raise ValueError(
-            f"{directory} is the output of an unfinished run. Repeat the command to "
-            f"finish it, then pass {directory / 'preset'}."
+            f"{directory} is the output of a run. Pass {made_by_run[0]}; if the run is "
+            "unfinished, repeat the command first."
         )
 
 
 def _next_step(name: str) -> str:
     """Return what to pass instead of an unknown name."""
-    of_hub = {each.handle for each in BUILTIN_PRESETS.values()} & {
-        f"hf://{name}",
-        f"hf://albert/{name}",
-    }
-    if of_hub:
-        return f"Did you mean {of_hub.pop()!r}?"
     if re.fullmatch(r"[\w.-]+/[\w.-]+", name) and not Path(name).parent.exists():
         return f"For a model of the Hugging Face Hub, pass 'hf://{name}'."
     if Path(name).is_file():
@@ -164,45 +147,35 @@ def _next_step(name: str) -> str:
     )
 
 
-def _from_hf(model: str) -> Callable[[bool], str]:
+def _from_hf(model: str, cached_only: bool) -> str:
     import huggingface_hub  # noqa: PLC0415  (slow to import, and rarely needed)
 
     repository, _, revision = model.partition("@")
-
-    def download(cached_only: bool) -> str:
-        found = ""
-        for others in ((), *((name,) for name in _LAST)):
-            if found and any(any(Path(found).glob(each)) for each in _WEIGHTS):
-                break
-            found = huggingface_hub.snapshot_download(
-                repository,
-                revision=revision or None,
-                allow_patterns=[*_CHECKPOINT_FILES, *others],
-                ignore_patterns=[name for name in _LAST if name not in others],
-                local_files_only=cached_only,
-                endpoint=os.environ.get("HF_ENDPOINT"),
-            )
-        return found
-
-    return download
+    found = ""
+    for others in ((), *((name,) for name in _LAST)):
+        if found and any(any(Path(found).glob(each)) for each in _WEIGHTS):
+            break
+        found = huggingface_hub.snapshot_download(
+            repository,
+            revision=revision or None,
+            allow_patterns=[*_CHECKPOINT_FILES, *others],
+            ignore_patterns=[name for name in _LAST if name not in others],
+            local_files_only=cached_only,
+            endpoint=os.environ.get("HF_ENDPOINT"),
+        )
+    return found
 
 
-def _from_kaggle(model: str) -> Callable[[bool], str]:
+def _from_kaggle(model: str, cached_only: bool) -> str:
     import kagglehub  # noqa: PLC0415
 
-    def download(cached_only: bool) -> str:
-        cache = os.environ.get("KAGGLEHUB_CACHE", "~/.cache/kagglehub")
-        if cached_only and not Path(cache, "models", model).expanduser().is_dir():
-            raise FileNotFoundError(model)
-        return kagglehub.model_download(model)
-
-    return download
+    cache = os.environ.get("KAGGLEHUB_CACHE", "~/.cache/kagglehub")
+    if cached_only and not Path(cache, "models", model).expanduser().is_dir():
+        raise FileNotFoundError(model)
+    return kagglehub.model_download(model)
 
 
-def _fetch(
-    name: str, origin: str, host: str, prepare: Callable[[], Callable[[bool], str]]
-) -> Path:
-    download = prepare()
+def _fetch(name: str, origin: str, host: str, download: Callable[[bool], str]) -> Path:
     try:
         return Path(download(True))
     except Exception:  # noqa: S110  (not in the cache; the types of errors vary)
@@ -215,9 +188,8 @@ def _fetch(
         kind, (line, *_) = type(error).__name__, f"{error}".splitlines() or [""]
         remedy = _REMEDIES.get(
             kind,
-            "Check the connection and the handle; or, on a machine with a network, "
-            "download the files, copy the directory to this machine, and pass its "
-            "path: from_preset('path/to/directory').",
+            "Check the connection and the handle; or copy the files from a machine "
+            "with a network: from_preset('path/to/directory').",
         )
         raise ConnectionError(
             f"Could not load {name!r}: it is not in the local cache, and {origin} "
@@ -281,13 +253,13 @@ def push_files(
         if private and getattr(found, "private", None) is False:
             raise ValueError(
                 f"hf://{model} is public, and `private` applies to new models only. "
-                "Make it private in its settings on the hub, or push to another model."
+                "Change its settings on the hub."
             )
         if mixed := sorted(filter(is_checkpoint_file, there - files.keys())):
             raise ValueError(
-                f"hf://{model} has files of another checkpoint, which would be mixed "
-                f"with this one: {', '.join(mixed[:9])}. Push to another model or "
-                "`revision`, or remove these files on the hub."
+                f"hf://{model} has files of another checkpoint: "
+                f"{', '.join(mixed[:9])}. Push to another model or "
+                "`revision`, or remove them on the hub."
             )
         operations = [
             hub.CommitOperationAdd(name, os.fspath(path))
@@ -306,26 +278,21 @@ def push_files(
 @contextmanager
 def _answered(model: str) -> Iterator[None]:
     """Say in one sentence what the hub answered, and what to do."""
-    from huggingface_hub.errors import HfHubHTTPError  # noqa: PLC0415
-
-    failed = f"Could not push to hf://{model}: {hugging_face_host()}"
     try:
         yield
     except Exception as error:
         # Threads that upload wrap what they caught.
-        cause: BaseException = error
-        while cause.__cause__ is not None and not isinstance(cause, HfHubHTTPError):
+        cause: Any = error
+        while cause.__cause__ is not None and not hasattr(cause, "response"):
             cause = cause.__cause__
-        if isinstance(cause, HfHubHTTPError):
-            status = getattr(cause.response, "status_code", 0)
-            said = getattr(cause, "server_message", None)
-            answer = f"{status} ({said.rstrip('.')})" if said else status
-            remedy = _PUSH_REMEDIES.get(status, "Try again later.")
-            raise ConnectionError(f"{failed} answered {answer}. {remedy}") from error
-        if isinstance(error, ValueError):
+        response = getattr(cause, "response", None)
+        if response is None and isinstance(error, ValueError):
             raise
-        line, *_ = str(cause).splitlines() or [""]
+        status = getattr(response, "status_code", 0)
+        said = getattr(cause, "server_message", None) or cause
+        line, *_ = str(said).splitlines() or [""]
+        remedy = _PUSH_REMEDIES.get(status, "Check the connection, and try again.")
         raise ConnectionError(
-            f"{failed} could not be reached ({type(cause).__name__}: {line}). Check "
-            "the connection."
+            f"Could not push to hf://{model}: {hugging_face_host()} answered "
+            f"{status or type(cause).__name__} ({line.rstrip('.')}). {remedy}"
         ) from error

@@ -1,6 +1,13 @@
-"""Presets of this package: complete, checked, and built from their configs."""
+"""Presets of this package: complete, checked, and built from their configs.
+
+A preset may contain only the difference from one in this package: `metadata.json` names
+the base, and `difference.safetensors` has what is added to its weights: arrays, and two
+factors for each matrix that was trained with LoRA. The fine-tuned presets of this
+package are stored so, by `examples/release.py`.
+"""
 
 import copy
+import re
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
@@ -8,6 +15,8 @@ from typing import Any
 
 import keras
 import keras_hub
+import numpy as np
+from keras import ops
 
 from keras_albert.presets.checkpoint import (
     OWN_FORMAT,
@@ -15,26 +24,34 @@ from keras_albert.presets.checkpoint import (
     Checkpoint,
     CheckpointFormat,
     Files,
+    check_backbone_size,
     is_own_name,
 )
-from keras_albert.presets.difference import add_difference, base_of, read_difference
+from keras_albert.presets.handles import BUILTIN_PRESETS
 from keras_albert.presets.preset_files import (
     CONFIG_FILE,
     DIFFERENCE_FILE,
-    INDEX_FILE,
     METADATA_FILE,
     PREPROCESSOR_FILE,
     TASK_FILE,
     TASK_WEIGHTS_FILE,
     TOKENIZER_FILE,
     VOCABULARY_FILES,
-    WEIGHTS_FILE,
+    stored_shapes,
+    weights_path,
 )
-from keras_albert.presets.sizes import check_backbone_size
-from keras_albert.presets.stored_weights import check_finite, head_weights, weights_path
-from keras_albert.presets.weight_files import Shape, inspect_weights
+from keras_albert.presets.weight_files import (
+    Shape,
+    check_finite,
+    head_weights,
+    open_weights,
+)
 from keras_albert.utils.arguments import warn_of_depth
 from keras_albert.utils.keras_internals import all_layers
+from keras_albert.utils.reading import reading
+
+BASE_KEY = "base_preset"
+FACTORS = (".lora_a", ".lora_b")
 
 # Configs that are stored twice: the key, the outer file and the inner file.
 _SAID_TWICE = (
@@ -49,35 +66,39 @@ class Preset(Checkpoint):
 
     def config(self, name: str) -> dict[str, Any]:
         """Return the config in a file, after a check that Keras has serialized it."""
-        config, kinds = self.files.json(name), {"registered_name": str, "config": dict}
-        wrong = [key for key in kinds if not isinstance(config.get(key), kinds[key])]
-        if wrong:
-            raise ValueError(
-                f"{self.directory / name} is not the config of a preset: it has no "
-                f"{' and no '.join(wrong)}. Save or copy the preset again."
-            )
+        config = self.files.json(name)
+        for key, kind in (("registered_name", str), ("config", dict)):
+            if not isinstance(config.get(key), kind):
+                path = self.directory / name
+                raise ValueError(f"{path} has no `{key}`. Save or copy it again.")
         return config
 
     @cached_property
     def base(self) -> "Preset | None":
         """The opened base, if the preset contains only the difference from one."""
-        directory = base_of(self.files)
-        return None if directory is None else Preset(self.format, Files(directory))
+        name: Any = self.files.json(METADATA_FILE).get(BASE_KEY)
+        if name is None:
+            return None
+        packaged = [x.name for x in BUILTIN_PRESETS.values() if x.handle is None]
+        if name not in packaged:
+            raise ValueError(
+                f"`{BASE_KEY}` in {self.directory / METADATA_FILE} must be one of "
+                f"{', '.join(packaged)}. Received: {name!r:.80}."
+            )
+        return Preset(self.format, Files(Path(__file__).with_name(name)))
 
     def check(self, preprocessor: Any = "", **_: Any) -> None:
         here, has = self.directory, self.files.has
         if not has(CONFIG_FILE):
             raise ValueError(
                 f"{self} contains no `{CONFIG_FILE}`, so it is not a preset. Pass the "
-                "directory that `save_to_preset` wrote, or one with the files of a "
-                "released checkpoint."
+                "directory of a preset or of a released checkpoint."
             )
         name = self.config(CONFIG_FILE)["registered_name"]
         if not is_own_name(name):
             raise ValueError(
                 f"{here / CONFIG_FILE} describes a {name!r}, which is not an ALBERT "
-                "model. Pass a preset of keras_albert or a checkpoint of ALBERT, or "
-                "import the module that defines the class."
+                "model. Pass another preset, or import the module of the class."
             )
         if has(TASK_WEIGHTS_FILE) and not has(TASK_FILE):
             raise _missing(here / TASK_FILE, here / TASK_WEIGHTS_FILE)
@@ -99,10 +120,8 @@ class Preset(Checkpoint):
         return self.config(CONFIG_FILE)["config"]
 
     def stored_shapes(self) -> list[Shape]:
-        names = filter(self.files.has, (WEIGHTS_FILE, INDEX_FILE, TASK_WEIGHTS_FILE))
-        found = [self.files.read(inspect_weights, name).values() for name in names]
-        shapes = [shape for each in found for shape in each]
-        return shapes + (self.base.stored_shapes() if self.base else [])
+        inherited = self.base.stored_shapes() if self.base else []
+        return stored_shapes(self.files) + inherited
 
     def task_name(self) -> str | None:
         name = self.files.json(TASK_FILE).get("registered_name")
@@ -119,8 +138,7 @@ class Preset(Checkpoint):
         if not (is_task and is_own_name(name)):
             raise ValueError(
                 f"{self.directory / TASK_FILE} describes a {name!r}, which is not a "
-                "known ALBERT task. Import the module that defines it, or copy the "
-                "preset again."
+                "known ALBERT task. Import the module that defines it."
             )
         return saved
 
@@ -143,19 +161,11 @@ class Preset(Checkpoint):
             name = self.config(CONFIG_FILE)["registered_name"]
             raise ValueError(
                 f"{self.directory / CONFIG_FILE} describes a {name!r}, which is not a "
-                f"known {cls.__name__}. Import the module that defines it, or call "
-                "`from_preset` of its class."
-            )
-        stored, given = config["num_layers"], kwargs.get("num_layers")
-        if config.get("adapter_rank") and given not in (None, stored):
-            raise ValueError(
-                f"The model in {self} has adapters for {stored} layers and must be "
-                f"loaded with all of them. Received: num_layers={given!r}. Run fewer "
-                "with `num_layers` of a call."
+                f"known {cls.__name__}. Import the module that defines it."
             )
         source = str(self.directory / CONFIG_FILE)
         check_backbone_size(config, self.stored_shapes(), source)
-        warn_of_depth(given, stored)
+        warn_of_depth(kwargs.get("num_layers"), config["num_layers"])
         if kwargs.get("dtype") is None:
             # Floats are loaded in the current policy, quantized weights as they are.
             policy = config.get("dtype") or {}
@@ -169,8 +179,7 @@ class Preset(Checkpoint):
     def load_tokenizer(self, cls: Any, **kwargs: Any) -> Any:
         if not self.files.has(TOKENIZER_FILE):
             raise ValueError(
-                f"{self} has no `{TOKENIZER_FILE}`. Save the tokenizer there, or pass "
-                "a `preprocessor` with one."
+                f"{self} has no `{TOKENIZER_FILE}`. Pass a `preprocessor` with one."
             )
         return self._with_vocabulary(_build(self.config(TOKENIZER_FILE), kwargs))
 
@@ -227,9 +236,8 @@ class Preset(Checkpoint):
             model.load_task_weights(path)
         elif any(weight.trainable for weight in head_weights(model)):
             raise ValueError(
-                f"{path} is missing: the weights of the head. Copy or download the "
-                "whole preset again. For a new head, of random weights, pass "
-                "`num_classes` or build the task on `AlbertBackbone.from_preset(...)`."
+                f"{path} is missing: the weights of the head. Copy the preset again, "
+                "or pass `num_classes` for a new head."
             )
 
 
@@ -268,8 +276,7 @@ def _build(config: Mapping[str, Any], arguments: Mapping[str, Any]) -> Any:
 
 def _missing(path: Path, named_by: Path) -> ValueError:
     return ValueError(
-        f"{path} is missing, but {named_by} refers to it. Copy or download the whole "
-        "preset again."
+        f"{path} is missing, but {named_by} refers to it. Copy the whole preset again."
     )
 
 
@@ -277,8 +284,7 @@ def _check_equal(first: Any, second: Any, file: Path, other: Path) -> None:
     for where, one, two in _differences(first, second):
         raise ValueError(
             f"{file} and {other} contradict each other: `{where}` is {one!r:.80} and "
-            f"{two!r:.80}. Copy or download the whole preset again; if you have "
-            "changed one of them, change both."
+            f"{two!r:.80}. Copy the whole preset again, or change both."
         )
 
 
@@ -294,3 +300,29 @@ def _differences(
     for key in sorted({*first, *second} - {"name"}):
         inner = where if key == "config" else f"{where}.{key}".lstrip(".")
         yield from _differences(first.get(key), second.get(key), inner)
+
+
+def read_difference(path: Path, backbone: Any) -> dict[str, Any]:
+    """Return what to add to the weights of a base, by their paths."""
+    shapes = {weight.path: tuple(weight.shape) for weight in backbone.weights}
+    changes = {}
+    with reading(path):
+        tensors = open_weights(path)
+        stored = {name: x.read().astype("float32") for name, x in tensors.items()}
+        for name in {re.sub(r"\.lora_[ab]$", "", each) for each in stored}:
+            if name in stored:
+                change = stored[name]
+            else:
+                first, second = (stored[f"{name}{end}"] for end in FACTORS)
+                change = first @ second
+            if change.shape != shapes.get(name) or not np.isfinite(change).all():
+                raise ValueError(f"its {name!r} has a wrong shape, or is not finite")
+            changes[name] = change
+    return changes
+
+
+def add_difference(backbone: Any, changes: dict[str, Any]) -> None:
+    """Add to the weights of a base that a backbone has loaded."""
+    for weight in backbone.weights:
+        if weight.path in changes:
+            weight.assign(ops.convert_to_numpy(weight) + changes[weight.path])

@@ -9,7 +9,13 @@ from typing import Any
 
 import keras
 
-from keras_albert.presets.checkpoint import OWN_FORMAT, get_format, open_checkpoint
+from keras_albert.presets.checkpoint import (
+    OWN_FORMAT,
+    Files,
+    get_format,
+    open_checkpoint,
+)
+from keras_albert.presets.weight_files import Shape, inspect_weights
 from keras_albert.utils.atomic_files import atomic_directory
 from keras_albert.utils.keras_internals import IN_USE, has_no_value
 from keras_albert.utils.reading import read_json
@@ -62,39 +68,29 @@ def _plan(written: Path, target: Path) -> Callable[[str], bool]:
     new = {part for part in _PARTS if _files_of(part, written)}
     old = {part for part in _PARTS if _files_of(part, target)}
     replaced = new.union(*(_INSIDE.get(part, set()) for part in new))
-    for part in old & replaced:
-        _check_ours(target, part)
-    found = open_checkpoint(target).format
-    if found.key != OWN_FORMAT:
+    foreign = [part for part in old & replaced if not _is_ours(part, target)]
+    if foreign or open_checkpoint(target).format.key != OWN_FORMAT:
         raise ValueError(
-            f"{target} has a checkpoint of {found.name}, which `from_preset` would "
-            "still load. Save into another directory."
+            f"{target} has files that are no intact preset of keras_albert. Save into "
+            "another directory, or move them."
         )
     for part in old - new:
         if new & _INSIDE.get(part, set()):
             raise ValueError(
-                f"{target} has a {part} ({target / _PARTS[part][0]}), and the new "
-                f"files ({', '.join(sorted(new))}) would replace only a part of it. "
-                f"Save into another directory, or save a complete {part}."
+                f"{target} has a {part}, and {', '.join(sorted(new))} would replace "
+                f"only a part of it. Save into another directory, or save the {part}."
             )
     patterns = [pattern for part in replaced for pattern in _PARTS[part]]
     return lambda name: any(fnmatch(name, pattern) for pattern in patterns)
 
 
-def _check_ours(target: Path, part: str) -> None:
-    """Raise if files have a part's names, but belong to something else."""
-    config = target / _PARTS[part][0]
-    files = ", ".join(map(str, _files_of(part, target)))
+def _is_ours(part: str, target: Path) -> bool:
+    """Return whether this package wrote the files with a part's names."""
     try:
-        name = read_json(config).get("registered_name")
+        name = read_json(target / _PARTS[part][0]).get("registered_name")
     except (OSError, ValueError):
-        name = None
-    if not isinstance(name, str) or name.startswith(("keras_hub>", "keras_nlp>")):
-        raise ValueError(
-            f"{target} has files that a preset would replace, but that keras_albert "
-            f"did not save as a complete preset: {files}. Save into another directory, "
-            "or move these files."
-        )
+        return False
+    return isinstance(name, str) and not name.startswith(("keras_hub>", "keras_nlp>"))
 
 
 def _files_of(part: str, directory: Path) -> list[Path]:
@@ -133,9 +129,8 @@ def refuse_mixing(written: Path, target: Path) -> Callable[[str], bool]:
     others = sorted(name for name in there if not (written / name).is_file())
     if others:
         raise FileExistsError(
-            f"{target} has files of another checkpoint, which would be mixed with this "
-            f"one: {', '.join(others[:9])}. Choose another directory, or move these "
-            "files."
+            f"{target} has files of another checkpoint: {', '.join(others[:9])}. "
+            "Choose another directory, or move these files."
         )
     return lambda name: False
 
@@ -152,10 +147,7 @@ def write_checkpoint(
     The variant of the format that fits the model is chosen, unless the key is exact.
     """
     if not isinstance(model, keras.Model):
-        raise TypeError(
-            "A backbone or a task is exported, with its tokenizer. Received: "
-            f"{type(model).__name__}"
-        )
+        raise TypeError(f"A model is exported. Received: {type(model).__name__}")
     chosen = get_format(key)
     if not is_exact:
         chosen = chosen.for_model(model)
@@ -172,13 +164,30 @@ def check_readable(variables: Iterable[Any]) -> None:
     for variable in variables:
         if has_no_value(variable):
             raise RuntimeError(IN_USE)
-        if getattr(variable.value, "is_fully_addressable", True):
-            continue
-        try:
-            variable.numpy()
-        except RuntimeError as error:
+        value = variable.value
+        if not (
+            getattr(value, "is_fully_addressable", True) or value.is_fully_replicated
+        ):
             raise ValueError(
                 f"Other processes have parts of {variable.path}, which this one cannot "
                 "save. Choose a `DeviceMesh` whose batch axis has at least one entry "
                 "for each process, such as (2, 2) for 2 processes of 2 devices."
-            ) from error
+            )
+
+
+def weights_path(directory: Path) -> Path:
+    """Return the path of a preset's weights."""
+    for name in (WEIGHTS_FILE, INDEX_FILE):
+        if (directory / name).is_file():
+            return directory / name
+    raise ValueError(
+        f"{directory} contains neither `{WEIGHTS_FILE}` nor `{INDEX_FILE}`. Copy the "
+        "preset again, or pass `load_weights=False` for random weights."
+    )
+
+
+def stored_shapes(files: Files) -> list[Shape]:
+    """Return the shapes of the weights in a preset, of its head as well."""
+    names = filter(files.has, (WEIGHTS_FILE, INDEX_FILE, TASK_WEIGHTS_FILE))
+    found = [files.read(inspect_weights, name).values() for name in names]
+    return [shape for each in found for shape in each]

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -213,10 +213,8 @@ def _check_registered(saved: Any) -> None:
     name = keras.saving.get_registered_name(type(saved))
     if keras.saving.get_registered_object(name) is None:
         raise ValueError(
-            f"The class {type(saved).__name__} is not registered, so its preset could "
-            "not be loaded. Put "
-            "@keras.saving.register_keras_serializable(package='NAME') above its "
-            "definition."
+            f"The class {type(saved).__name__} is not registered. Put "
+            "@keras.saving.register_keras_serializable(package='NAME') above it."
         )
     for part in ("backbone", "preprocessor", "tokenizer"):
         if getattr(saved, part, None) is not None:
@@ -246,14 +244,7 @@ def _name_tasks(directory: Path) -> None:
 def _loading(directory: Path, given: Collection[str]) -> Iterator[None]:
     """Name the directory in any error, unless an argument may have caused it."""
     # Raise as well if the directory was replaced while its files were read.
-
-    def identity() -> tuple[int, int] | None:
-        with suppress(OSError):
-            found = directory.stat()
-            return found.st_dev, found.st_ino
-        return None
-
-    before = identity()
+    before = directory.stat()
     try:
         yield
     except Exception as error:
@@ -269,7 +260,7 @@ def _loading(directory: Path, given: Collection[str]) -> Iterator[None]:
             raise error from None
         with reading(directory, _REMEDY):
             raise error from None
-    if identity() != before:
+    if not (directory.exists() and os.path.samestat(before, directory.stat())):
         msg = f"{directory} was replaced while it was being loaded. Load it again."
         raise ValueError(msg)
 
@@ -281,8 +272,6 @@ def _check_no_rounding(model: Any) -> None:
         if getattr(layer, "lora_enabled", False) and mode in ("int8", "int4"):
             raise ValueError(
                 "A file contains LoRA's update inside the matrices, and "
-                f"{mode} would round it. Save it separately, with "
-                "`backbone.save_lora_weights('NAME.lora.h5')` and the head with "
-                "`save_task_weights('NAME.weights.h5')`; load both into a model of the "
-                "same preset after `quantize` and `enable_lora`."
+                f"{mode} would round it. Save it with `backbone.save_lora_weights`, "
+                "and the head with `save_task_weights`."
             )

@@ -5,14 +5,20 @@ checkpoints, in one file or in shards. All are untrusted: memory is allocated fo
 file contains, never for what it claims.
 """
 
-from collections.abc import Callable
+import mmap
+import pickletools
+import zipfile
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from functools import partial
 from itertools import pairwise
 from math import prod
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import h5py
+import keras
 import numpy as np
 import numpy.typing as npt
 from safetensors import safe_open
@@ -50,10 +56,7 @@ def open_weights(path: Path) -> dict[str, StoredTensor]:
             raise ValueError(f"{shard} is missing. Copy or download it.")
         tensors = _open_file(shard)
         if twice := sorted(found.keys() & tensors.keys()):
-            raise ValueError(
-                f"{shard} contains {twice[0]!r}, and so does another file that {path} "
-                "names. Copy or download the files again."
-            )
+            raise ValueError(f"Two files that {path} names contain {twice[0]!r}.")
         found |= tensors
     return found
 
@@ -76,18 +79,15 @@ def _check_shard_name(name: object, index: Path) -> str:
         flavours = (PurePosixPath(name), PureWindowsPath(name))
         if all(path.parts == (name,) and not path.anchor for path in flavours):
             return name
-    raise ValueError(
-        f"{index} names the file {name!r}, and shards must be plain file names in "
-        "its directory. Do not use this checkpoint, or correct the index."
-    )
+    raise ValueError(f"{index} names {name!r}, which is not a file in its directory.")
 
 
 def _open_file(path: Path) -> dict[str, StoredTensor]:
-    if path.suffix == ".bin":
-        from keras_albert.presets.torch_files import open_torch  # noqa: PLC0415  (rarely needed)
-
-        return open_torch(path)
-    openers = {".safetensors": _open_safetensors, ".index": _open_tensorflow}
+    openers = {
+        ".bin": _open_torch,
+        ".safetensors": _open_safetensors,
+        ".index": _open_tensorflow,
+    }
     return openers.get(path.suffix, _open_h5)(path)
 
 
@@ -126,10 +126,7 @@ def _open_h5(path: Path) -> dict[str, StoredTensor]:
     def visit(name: str) -> None:
         names.append(name)
         if len(names) > MAX_NAMES or name.count("/") > MAX_DEPTH:
-            raise ValueError(
-                f"it has more than {MAX_NAMES:,} names, or groups deeper than "
-                f"{MAX_DEPTH}"
-            )
+            raise ValueError("it has too many names, or too deep groups")
 
     def read(name: str) -> npt.NDArray[Any]:
         with reading(path), h5py.File(path) as file:
@@ -212,9 +209,7 @@ def _open_tensorflow(path: Path) -> dict[str, StoredTensor]:
         types = reader.get_variable_to_dtype_map()
         # An element of a tensor has at least one byte.
         if sum(map(prod, shapes.values())) > data:
-            raise ValueError(
-                f"its tensors need more bytes than its data files contain ({data:,})"
-            )
+            raise ValueError("its tensors need more bytes than its data files have")
 
     def read(name: str) -> Any:
         with reading(path, remedy):
@@ -224,3 +219,150 @@ def _open_tensorflow(path: Path) -> dict[str, StoredTensor]:
         name: StoredTensor(tuple(shape), kind(types[name]), partial(read, name))
         for name, shape in shapes.items()
     }
+
+
+_TORCH_REMEDY = (
+    "Copy or download it again; or save the model with a current version of "
+    "transformers (`save_pretrained`), which writes safetensors."
+)
+# All that a pickle of tensors names.
+_TORCH_NAMES = {
+    "collections OrderedDict",
+    *(f"torch._utils _rebuild_{kind}" for kind in ("tensor_v2", "parameter")),
+    *(
+        f"torch {kind}Storage"
+        for kind in (
+            *("Half", "BFloat16", "Float", "Double", "ComplexFloat", "ComplexDouble"),
+            *("Bool", "Byte", "Char", "Short", "Int", "Long"),
+        )
+    ),
+}
+# Before PyTorch 1.6: a number, a version, the machine, the tensors and their keys.
+_STREAM_PROGRAMS = 5
+_MAX_PROGRAM_BYTES = 2**22
+
+
+def _open_torch(path: Path) -> dict[str, StoredTensor]:
+    """Return the tensors of a pickle, after a check of its program and sizes."""
+    torch = import_package(f"Reading {path}", "torch>=2.6", "torch")
+    size = path.stat().st_size
+    with reading(path, _TORCH_REMEDY), ExitStack() as opened:
+        file = opened.enter_context(open(path, "rb"))
+        if file.read(4) == b"PK\3\4":
+            stored = _check_zip(file, size)
+            found = torch.load(path, "cpu", weights_only=True, mmap=True)
+        else:
+            # A file allocates as many bytes as a pickle asks for; a map returns at
+            # most what there is.
+            access = mmap.ACCESS_READ
+            mapped = opened.enter_context(mmap.mmap(file.fileno(), 0, access=access))
+            for number in range(_STREAM_PROGRAMS):
+                _check_pickle(mapped, size if number == 3 else None)
+            stored = size
+            mapped.seek(0)
+            found = torch.load(mapped, "cpu", weights_only=True)
+        storages: dict[int, int] = {}
+        views: dict[Any, int] = {}
+        for name, tensor in found.items():
+            if not isinstance(name, str) or not isinstance(tensor, torch.Tensor):
+                raise TypeError(f"it contains a {type(tensor).__name__}, not a tensor")
+            storage, taken = tensor.untyped_storage(), tensor.nbytes
+            if taken > storage.nbytes():
+                raise ValueError("a tensor is larger than its storage")
+            # Tied weights are one tensor under two names.
+            storages[storage.data_ptr()] = storage.nbytes()
+            views[tensor.data_ptr(), tensor.shape, tensor.stride()] = taken
+        if sum(storages.values()) > stored or sum(views.values()) > size:
+            raise ValueError("its tensors need more bytes than it has")
+    return {
+        name: StoredTensor(tuple(x.shape), kind(x.dtype), partial(_to_numpy, x))
+        for name, x in found.items()
+    }
+
+
+def _to_numpy(tensor: Any) -> npt.NDArray[Any]:
+    tensor = tensor.detach()
+    # NumPy has no bfloat16.
+    is_known = str(tensor.dtype) != "torch.bfloat16"
+    return (tensor if is_known else tensor.float()).numpy()
+
+
+def _check_zip(file: IO[bytes], size: int) -> int:
+    """Check an archive of PyTorch, and return the number of bytes of its tensors.
+
+    PyTorch neither verifies the checksums, nor that a tensor ends where its file does.
+    """
+    with zipfile.ZipFile(file) as archive:
+        members = {member.filename: member for member in archive.infolist()}
+        # PyTorch does not compress, so a compressed file is suspicious.
+        if any(x.compress_type != zipfile.ZIP_STORED for x in archive.infolist()):
+            raise ValueError("its members are compressed")
+        sizes = {name: member.file_size for name, member in members.items()}
+        if sum(sizes.values()) > size or len(sizes) < len(archive.infolist()):
+            raise ValueError("its members overlap")
+        if damaged := archive.testzip():
+            raise ValueError(f"the checksum of {damaged} is wrong")
+        (pickled,) = (name for name in sizes if name.endswith("/data.pkl"))
+        with archive.open(pickled) as program:
+            _check_pickle(program, size)
+        data = f"{pickled.removesuffix('data.pkl')}data/"
+        return sum(sizes[name] for name in sizes if name.startswith(data))
+
+
+def _check_pickle(file: Any, most: int | None) -> None:
+    """Raise if a pickle names anything but tensors, or a number above `most`."""
+    # PyTorch itself also allows `bytearray(n)` and `Tensor(n)`, of any size.
+    for opcode, argument, position in pickletools.genops(file):
+        if (position or 0) > _MAX_PROGRAM_BYTES:
+            raise ValueError("its pickle is too long")
+        if opcode.name == "GLOBAL" and argument not in _TORCH_NAMES:
+            raise ValueError(f"it has more than tensors, and could run {argument}")
+        if most is not None and isinstance(argument, int) and argument > most:
+            raise ValueError(f"it has {most:,} bytes and claims {argument:,} numbers")
+
+
+# The shape of an array and its type, "float" for any floating point type.
+_Array = tuple[Shape, str]
+
+
+def check_stored_weights(
+    model: keras.Model | Sequence[keras.Variable], path: Path
+) -> None:
+    """Check that a file contains exactly the weights of a model, all of them finite."""
+    # Keras ignores weights that only the file or only the model has, so a model whose
+    # config and weights contradict each other would be half random. The file numbers
+    # its weights, so this compares the number of weights of each shape.
+    weights = model if isinstance(model, Sequence) else model.weights
+    tensors = open_weights(path)
+    stored = Counter((each.shape, each.kind) for each in tensors.values())
+    built = Counter((tuple(each.shape), kind(each.dtype)) for each in weights)
+    if stored != built:
+        raise ValueError(
+            f"{path} and its config do not belong together, or an argument changes "
+            f"shapes. Only in the file: {_listed(stored - built)}. Only in the model: "
+            f"{_listed(built - stored)}. Nothing was loaded."
+        )
+    check_finite(path)
+
+
+def head_weights(task: Any) -> list[keras.Variable]:
+    """Return the weights of a task that its backbone does not have."""
+    inside = {id(weight) for weight in task.backbone.weights}
+    return [weight for weight in task.weights if id(weight) not in inside]
+
+
+def check_finite(path: Path) -> None:
+    """Check that the weights in a file are finite, one array after the other."""
+    for file in files_of(path):
+        for name, tensor in open_weights(file).items():
+            if tensor.kind == "float" and not np.isfinite(tensor.read()).all():
+                raise ValueError(
+                    f"{file} has a weight that is NaN or infinite, in {name!r}. Copy "
+                    "it again, or use an earlier checkpoint."
+                )
+
+
+def _listed(arrays: Counter[_Array]) -> str:
+    """Format arrays as `int8 (2, 3) x 4`."""
+    listed = [f"{name} {shape} x {n}" for (shape, name), n in arrays.items()]
+    return ", ".join(listed[:20]) or "nothing"

@@ -8,7 +8,7 @@ import keras
 from keras import ops
 
 from keras_albert.backbone import AlbertBackbone
-from keras_albert.presets.stored_weights import head_weights
+from keras_albert.presets.weight_files import head_weights
 from keras_albert.types import FloatArray, Task
 from keras_albert.utils.keras_internals import all_layers
 

@@ -9,7 +9,7 @@ import keras
 
 from keras_albert.backbone import AlbertBackbone
 from keras_albert.presets.checkpoint import OWN_FORMAT, Checkpoint, open_checkpoint
-from keras_albert.presets.stored_weights import check_stored_weights, head_weights
+from keras_albert.presets.weight_files import check_stored_weights, head_weights
 from keras_albert.types import Task
 from keras_albert.utils.arguments import check_kwargs
 from keras_albert.utils.keras_internals import all_layers

@@ -115,9 +115,14 @@ def plain_text(text: str) -> str:
 def code(value: Any) -> str:
     """Return a setting in Markdown's form of code, on one line."""
     # Only the name of a path: where it lies on this machine does not belong on a card.
-    if isinstance(value, Path) or (isinstance(value, str) and Path(value).is_dir()):
-        value = Path(value).name
-    line = " ".join(str(value).split())
+    values = value if isinstance(value, list | tuple) else [value]
+    names = [
+        Path(x).name
+        if isinstance(x, Path) or (isinstance(x, str) and Path(x).is_dir())
+        else str(x)
+        for x in values
+    ]
+    line = " ".join(", ".join(names).split())
     # A longer fence than any in the text.
     fence = "`" * (1 + max(map(len, re.findall("`+", line)), default=0))
     space = " " if "`" in line else ""

@@ -78,7 +78,7 @@ def test_adapters_are_saved_with_their_depth(tmp_path):
     reloaded = AlbertBackbone.from_preset(tmp_path)
     assert reloaded.adapter_rank == 2
     _assert_same(backbone, reloaded)
-    with pytest.raises(ValueError, match=r"adapters for 2 layers.*num_layers=3"):
+    with pytest.raises(ValueError, match="an argument changes shapes"):
         AlbertBackbone.from_preset(tmp_path, num_layers=3)
     for rank in (0, "4"):
         with pytest.raises(ValueError, match="`rank` must be a whole number"):
@@ -145,6 +145,6 @@ def test_an_unknown_input_of_the_pooler():
 
 def test_other_libraries_have_no_pooler_of_the_mean(tmp_path):
     model = AlbertBackbone(**SMALL, pooler_input="mean")
-    with pytest.raises(ValueError, match='`pooler_input="cls"`, fine-tune'):
+    with pytest.raises(ValueError, match="pooler_input='mean', only with 'cls'"):
         model.export_to_transformers(tmp_path / "exported")
     assert not (tmp_path / "exported").exists()

@@ -9,7 +9,7 @@ from safetensors.numpy import load_file
 
 from keras_albert import AlbertBackbone, tasks
 from keras_albert.checkpoints.convert import class_of
-from keras_albert.checkpoints.weight_files import stored_weights
+from keras_albert.checkpoints.transformers import stored_weights
 from keras_albert.presets.checkpoint import open_checkpoint
 from tests.compiled import to_numpy
 from tests.foreign_models import save_transformers

@@ -164,7 +164,7 @@ OUTSIDE = '[{"path": "../x", "type": "a.Transformer"}]'
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (_add_dense, r"modules.json has the modules.*no Dense"),
+        (_add_dense, r"modules.json has the modules.*Dense"),
         (
             _changed(POOLING, pooling_mode="weightedmean"),
             r"`pooling_mode` in .*1_Pooling/config.json.*cls, mean, max",
@@ -188,8 +188,8 @@ OUTSIDE = '[{"path": "../x", "type": "a.Transformer"}]'
             lambda folder: (folder / "modules.json").write_text(OUTSIDE),
             r"modules.json.*'../x' is outside",
         ),
-        (_changed("config.json", model_type="mpnet"), "'mpnet'.*relative"),
-        (_changed("config.json", pad_token_id=3), r"pad_token_id=3.*id 0"),
+        (_changed("config.json", model_type="mpnet"), "'mpnet'.*different"),
+        (_changed("config.json", pad_token_id=3), "pad_token_id=3, which is 0"),
     ],
 )
 def test_what_the_embedder_does_not_have_is_refused(folder, tmp_path, damage, message):
@@ -200,7 +200,7 @@ def test_what_the_embedder_does_not_have_is_refused(folder, tmp_path, damage, me
 
 
 def test_only_embedders_are_written(tmp_path):
-    with pytest.raises(ValueError, match=r"one vector per text.*AlbertBackbone"):
+    with pytest.raises(ValueError, match="Export an AlbertTextEmbedder"):
         export_checkpoint(
             AlbertBackbone(**TINY), tmp_path / "no", "sentence-transformers"
         )

@@ -1,8 +1,8 @@
 """Safetensors and pickles, single and in shards: read, and refused if damaged."""
 
+import importlib.util
 import json
 import pickle
-import sys
 import tracemalloc
 import zipfile
 
@@ -11,7 +11,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from keras_albert import AlbertBackbone
-from keras_albert.checkpoints.weight_files import (
+from keras_albert.checkpoints.transformers import (
     SAFETENSORS_FILE,
     stored_weights,
     write_safetensors,
@@ -104,26 +104,14 @@ def test_a_damaged_file_is_refused(single, content, message):
 @pytest.mark.parametrize(
     "shard",
     [
-        *(
-            "../model-0.safetensors",
-            "sub/model-0.safetensors",
-            "/etc/passwd",
-            "..",
-            ".",
-        ),
+        *("../model-0.safetensors", "sub/model-0.safetensors", "/a", "..", "."),
         *("..\\model-0.safetensors", "C:model-0.safetensors", "model-0.safetensors\0"),
         *("", 7),
     ],
 )
 def test_a_shard_outside_the_directory_is_refused(shards, shard):
     _write_index(shards, WEIGHT_MAP | {"a": shard})
-    with pytest.raises(ValueError, match="plain file names"):
-        read(shards)
-
-
-def test_a_missing_shard_is_named(shards):
-    (shards / "model-1.safetensors").unlink()
-    with pytest.raises(ValueError, match=r"model-1\.safetensors is missing"):
+    with pytest.raises(ValueError, match="which is not a file in its directory"):
         read(shards)
 
 
@@ -131,7 +119,7 @@ def test_a_tensor_that_is_in_two_shards_is_refused(shards):
     shard = WEIGHT_MAP["b"]
     part = {name: TENSORS[name] for name in TENSORS if WEIGHT_MAP[name] == shard}
     save_file(part | {"a": TENSORS["a"] + 1}, shards / shard)
-    with pytest.raises(ValueError, match=r"contains 'a', and so does another file"):
+    with pytest.raises(ValueError, match=r"index\.json names contain 'a'"):
         read(shards)
 
 
@@ -174,9 +162,6 @@ def test_pickled_shards_are_read(tmp_path):
     index.write_text(json.dumps({"weight_map": weight_map}))
     found = AlbertBackbone.from_preset(tmp_path).get_weights()
     np.testing.assert_equal(found, expected)
-    index.write_text(json.dumps({"weight_map": {"a": "../pytorch_model-0.bin"}}))
-    with pytest.raises(ValueError, match="plain file names"):
-        AlbertBackbone.from_preset(tmp_path)
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -209,8 +194,8 @@ def test_what_pytorch_writes_is_read(tmp_path, stream, dtype):
 
 def test_without_pytorch_an_error_says_what_to_do(tmp_path, monkeypatch):
     path = save(tmp_path, {"a": torch.ones(2)})
-    monkeypatch.setitem(sys.modules, "torch", None)
-    with pytest.raises(ImportError, match=r"Install it.*or convert the") as caught:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(ImportError, match=r'pip install "torch>=2\.6"') as caught:
         read(tmp_path)
     assert str(path) in str(caught.value)
 

@@ -46,15 +46,13 @@ def test_paths_do_not_depend_on_where_the_model_is_made():
     assert list(variables_by_path(outer.inner)) == ["first/kernel", "first/bias"]
 
 
-def test_a_table_must_name_every_weight_once(model):
+def test_a_table_must_name_every_weight(model):
     *others, _ = MAPPINGS
-    for mappings, message in (
-        (others, "no mapping names: second/bias"),
-        ([*MAPPINGS, WeightMapping("third/bias", "c")], "has no weight: third/bias"),
-        ([*MAPPINGS, WeightMapping("first/bias", "c")], "named twice: first/bias"),
-        ([*others, WeightMapping("second/bias", "a.bias")], r"named twice: a\.bias"),
+    for mappings, odd in (
+        (others, "second/bias"),
+        ([*MAPPINGS, WeightMapping("third/bias", "c")], "third/bias"),
     ):
-        with pytest.raises(ValueError, match=message):
+        with pytest.raises(ValueError, match=f"other weights than.*\n  {odd}"):
             dump_weights(model, mappings)
 
 

@@ -80,9 +80,7 @@ def test_the_card_is_the_page_of_the_model(hub, presets):
 def test_a_new_card_says_how_to_use_the_model(hub, presets, capsys):
     handle = "hf://me/vectors"
     assert push(presets / "vectors", handle) == 1
-    assert "has no model card, README.md. Write one, or pass `--license`" in (
-        capsys.readouterr().err
-    )
+    assert "has no model card, README.md" in capsys.readouterr().err
     assert push(presets / "vectors", handle, "--license", "mit") == 0
     path = hub["me/vectors"]["main"] / "README.md"
     card = ModelCard.load(path)
@@ -117,7 +115,7 @@ def test_checkpoints_are_not_mixed(hub, presets, capsys):
     before = sorted(hub["me/vectors"]["main"].iterdir())
     assert push(presets / "vectors", handle, *options, "--to", "transformers") == 1
     shown = capsys.readouterr().err
-    assert "files of another checkpoint, which would be mixed" in shown
+    assert "files of another checkpoint: " in shown
     assert "model.weights.h5" in shown
     assert sorted(hub["me/vectors"]["main"].iterdir()) == before
     assert push(presets / "vectors", handle, *options, "--private") == 1
@@ -152,5 +150,5 @@ def test_only_a_model_with_a_card_is_pushed(hub, presets, tmp_path, capsys):
     assert push(tmp_path, "hf://me/a") == 1
     assert "so it is not a preset" in capsys.readouterr().err
     assert push(presets / "moods", "hf://me/a", "--language", "en") == 1
-    assert "change its metadata there, instead of" in capsys.readouterr().err
+    assert "is the model card: change its metadata there" in capsys.readouterr().err
     assert "me/a" not in hub

@@ -61,7 +61,7 @@ def test_an_editor_shows_the_arguments():
 
 def test_only_models_are_exported(tiny_proto, tmp_path):
     tokenizer = AlbertTokenizer(tiny_proto)
-    with pytest.raises(TypeError, match=r"with its tokenizer.*: AlbertTokenizer"):
+    with pytest.raises(TypeError, match=r"A model is exported.*: AlbertTokenizer"):
         export_checkpoint(tokenizer, tmp_path / "no", "transformers")
     task = make_task("Classifier", tiny_proto, num_classes=2)
     with pytest.raises(ValueError, match=r"'keras-hub'.*Received: format='keras_hub'"):

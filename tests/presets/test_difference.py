@@ -131,13 +131,10 @@ def replace(**arrays):
         ),
         (
             replace(**{f"{KERNEL}.lora_a": np.ones((8, 2), "f2")}),
-            r"query/kernel' has the shape \(8, 256\) instead of \(256, 256\)",
+            r"query/kernel' has a wrong shape",
         ),
         (replace(**{"other.lora_a": np.ones((2, 3), "f2")}), r"other\.lora_b.*Copy"),
-        (
-            replace(other=np.ones(3, "f2")),
-            r"'other' has the shape \(3,\) instead of No",
-        ),
+        (replace(other=np.ones(3, "f2")), r"'other' has a wrong shape"),
         (replace(**{"pooler/bias": np.full(256, np.nan, "f2")}), "is not finite"),
     ],
 )

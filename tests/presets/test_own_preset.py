@@ -199,13 +199,6 @@ def test_unknown_arguments_of_a_config_name_the_preset(preset):
     path.write_text(json.dumps(more))
     with pytest.raises(ValueError, match=rf"{preset}.*num_labels"):
         AlbertMaskedLM.from_preset(preset)
-    backbone = json.loads((preset / "config.json").read_text())
-    for each in (backbone, config["config"]["backbone"]):
-        each["config"]["nope"] = 3
-    (preset / "config.json").write_text(json.dumps(backbone))
-    path.write_text(json.dumps(config))
-    with pytest.raises(ValueError, match=rf"{preset} .*no argument `nope`"):
-        AlbertMaskedLM.from_preset(preset)
 
 
 def test_a_wrong_argument_is_no_damage(preset):
@@ -256,7 +249,7 @@ class TestSizes:
             ({"num_segments": 10**8}, "describes a model of at least"),
             (dict.fromkeys(("num_layers", "num_groups"), 500), "a model of 500 blocks"),
             ({"num_groups": 5}, "at least `num_groups`.* num_layers=2, num_groups=5"),
-            ({"num_heads": 3}, "`hidden_dim` is 16, not a multiple of"),
+            ({"num_heads": 3}, "`hidden_dim` is not a multiple of"),
         ],
     )
     @pytest.mark.parametrize("cls", [AlbertBackbone, AlbertMaskedLM])
@@ -306,7 +299,7 @@ class TestSizes:
 
     def test_a_little_too_large(self, preset):
         change_all(preset, vocabulary_size=140)
-        with pytest.raises(ValueError, match=r"h5 does not contain the weights"):
+        with pytest.raises(ValueError, match=r"its config do not belong together"):
             AlbertMaskedLM.from_preset(preset)
 
 
@@ -399,7 +392,7 @@ class TestWeights:
         (preset / "task.weights.h5").write_bytes(
             (other / "task.weights.h5").read_bytes()
         )
-        with pytest.raises(ValueError, match=r"task\.weights\.h5 does not contain"):
+        with pytest.raises(ValueError, match=r"task\.weights\.h5 and its config"):
             AlbertMaskedLM.from_preset(preset)
 
     def test_keras_hub_refuses_them_as_well(self, preset):

@@ -1,9 +1,6 @@
 """After a save, a directory has either the new files or its former ones."""
 
 import json
-import re
-import shutil
-from pathlib import Path
 
 import keras
 import numpy as np
@@ -158,27 +155,6 @@ def test_what_no_preset_has_written_is_not_replaced(tasks, tmp_path, files, way)
     with pytest.raises(ValueError, match="into another directory"):
         WAYS[way](tasks[0], tmp_path)
     assert read_files(tmp_path) == before
-
-
-@pytest.mark.parametrize(
-    "name", ["config.json", "task.json", "preprocessor.json", "tokenizer.json"]
-)
-def test_a_damaged_preset_is_replaced_once_it_is_removed(tasks, tmp_path, name):
-    tasks[0].save_to_preset(tmp_path)
-    (tmp_path / name).write_text('{"registered_name"')
-    before = read_files(tmp_path)
-    message = rf"did not save as a complete preset: .*{name}"
-    with pytest.raises(ValueError, match=message) as refused:
-        tasks[1].save_to_preset(tmp_path)
-    assert read_files(tmp_path) == before
-    named = re.findall(rf"{re.escape(str(tmp_path))}[\w./]+\w", str(refused.value))
-    for path in map(Path, named):
-        if path.is_dir():
-            shutil.rmtree(path)
-        else:
-            path.unlink(missing_ok=True)
-    tasks[1].save_to_preset(tmp_path)
-    assert_holds(tmp_path, tasks[1])
 
 
 def test_a_folder_in_the_place_of_a_file_is_refused(tasks, tmp_path):

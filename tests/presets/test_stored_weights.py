@@ -1,15 +1,12 @@
 """The contents of weight files, and false claims about them."""
 
-import json
-
 import h5py
 import keras
 import numpy as np
 import pytest
 
 from keras_albert.presets import weight_files
-from keras_albert.presets.stored_weights import check_stored_weights
-from keras_albert.presets.weight_files import inspect_weights
+from keras_albert.presets.weight_files import check_stored_weights, inspect_weights
 
 KERNEL = "layers/dense/vars/0"
 BIAS = "layers/dense/vars/1"
@@ -53,7 +50,7 @@ def test_any_floating_point_type_will_do(dtype, tmp_path, model):
 @pytest.mark.parametrize("dtype", ["int32", "bool", "complex64", "uint32", "S4"])
 def test_numbers_of_another_kind_are_refused(model, path, dtype):
     replace(path, np.zeros(3, dtype))
-    message = r"weights.h5 does not contain the weights"
+    message = r"weights\.h5 and its config do not belong together"
     with pytest.raises(ValueError, match=message):
         check_stored_weights(model, path)
     # A name of a type changes none.
@@ -117,7 +114,7 @@ def test_two_arrays_in_one_place_are_refused(model, path):
 def test_one_more_array_is_refused(model, path):
     with h5py.File(path, "a") as file:
         file["layers/more/vars/0"] = np.zeros(7, "float32")
-    with pytest.raises(ValueError, match=r"Only in the file: float \(7,\)"):
+    with pytest.raises(ValueError, match=r"Only in the file: float \(7,\) x 1"):
         check_stored_weights(model, path)
 
 
@@ -130,42 +127,5 @@ def test_names_are_bounded(model, path, is_deep, monkeypatch):
         for number in range(5000 if is_deep else 60):
             made = group.create_group(f"{number}")
             group = made if is_deep else group
-    with pytest.raises(ValueError, match=r"more than 50 names, or groups deeper"):
-        check_stored_weights(model, path)
-
-
-DAMAGES = {
-    "cut": lambda x: x[: len(x) // 2],
-    "flipped": lambda x: x[:96] + bytes(255 - each for each in x[96:600]) + x[600:],
-    "text": lambda x: b"version https://git-lfs.github.com/spec/v1",
-    "absent": None,
-}
-
-
-@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
-def test_damaged_files_are_named(model, path, damage):
-    content = path.read_bytes()
-    path.unlink()
-    if damage:
-        path.write_bytes(damage(content))
-    with pytest.raises((ValueError, OSError), match=r"weights\.h5"):
-        check_stored_weights(model, path)
-
-
-@pytest.mark.parametrize(
-    "index",
-    [[], {}, {"weight_map": ["a"]}, {"weight_map": {"a": 3}}, {"weight_map": 1}],
-)
-def test_damaged_indices_are_named(model, tmp_path, index):
-    path = tmp_path / "model.weights.json"
-    path.write_text(json.dumps(index))
-    with pytest.raises(ValueError, match=r"model\.weights\.json"):
-        check_stored_weights(model, path)
-
-
-@pytest.mark.parametrize("name", ["../model_00000.weights.h5", "/model.weights.h5", 3])
-def test_a_shard_outside_the_directory_is_refused(model, tmp_path, name):
-    path = tmp_path / "model.weights.json"
-    path.write_text(json.dumps({"weight_map": {"/layers/dense/vars": name}}))
-    with pytest.raises(ValueError, match="plain file names"):
+    with pytest.raises(ValueError, match="too many names, or too deep"):
         check_stored_weights(model, path)

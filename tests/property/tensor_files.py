@@ -91,13 +91,13 @@ def _opened(path):
         yield tensors
         write_torch(path, tensors, is_zip=content[:2] == b"PK")
     else:
-        from keras_albert.checkpoints.google import tensorflow_files
+        from keras_albert.checkpoints import google
 
         prefix = path.with_suffix("")
-        stored = tensorflow_files.stored_tensors(prefix)
+        stored = google.stored_tensors(prefix)
         tensors = {name: tensor.read() for name, tensor in stored.items()}
         yield tensors
-        tensorflow_files.write_tensors(prefix, tensors)
+        google.write_tensors(prefix, tensors)
 
 
 def write_torch(path, tensors, is_zip):

@@ -108,7 +108,7 @@ def test_embeddings_as_wide_as_the_encoder_are_not_projected(tmp_path):
     export_checkpoint(projecting, tmp_path / "again", "google")
     assert _names(tmp_path / "again" / "model.ckpt-best").keys() == written.keys()
     projecting.embedding.projection.bias.assign(np.ones(16))
-    with pytest.raises(ValueError, match="not the identity"):
+    with pytest.raises(ValueError, match="and this model does"):
         export_checkpoint(projecting, tmp_path / "no", "google")
     assert not (tmp_path / "no").exists()
 
@@ -118,7 +118,7 @@ def test_embeddings_as_wide_as_the_encoder_are_not_projected(tmp_path):
     [
         ({"activation": "gelu"}, "no name for activation='gelu'.*gelu_approximate"),
         ({"layer_norm_epsilon": 1e-5}, "layer_norm_epsilon=1e-05"),
-        ({"num_layers": 22, "num_groups": 22}, "assigns layer 15 to group 14"),
+        ({"num_layers": 22, "num_groups": 22}, "group of layer 15 to 14, here 15"),
     ],
 )
 def test_what_theirs_cannot_compute_is_refused(arguments, message, tmp_path):
@@ -143,7 +143,7 @@ DAMAGED = r"model\.ckpt-best\.index.* is damaged.*and `model"
         (lambda d: os.truncate(d / "model.ckpt-best.index", 400), DAMAGED),
         (lambda d: _data(d).write_bytes(bytes(_data(d).stat().st_size)), DAMAGED),
         # Configs that contradict the weights.
-        ({"vocab_size": 59}, r"word_embeddings is \(60, 8\).*needs \(59, 8\)"),
+        ({"vocab_size": 59}, r"word_embeddings is \(60, 8\) instead of \(59"),
         ({"num_hidden_groups": 1}, "unexpected: bert/encoder/transformer/group_1"),
         ({"inner_group_num": 4}, "missing: .*inner_group_3"),
         ({"hidden_act": "gelu_new"}, "`hidden_act`.*one of gelu, relu, tanh"),
@@ -168,15 +168,15 @@ def test_heads_have_no_axis_of_their_own(original, tmp_path):
     name = next(name for name in tensors if name.endswith("self/key/bias"))
     changed = tensors | {name: tensors[name][None]}
     write_tf1(tmp_path / "model.ckpt-best", changed, with_state=False)
-    with pytest.raises(ValueError, match=r"self/key/bias is \(1, 16\).*needs \(16,\)"):
+    with pytest.raises(ValueError, match=r"key/bias is \(1, 16\) instead of \(16,"):
         AlbertBackbone.from_preset(tmp_path)
 
 
 def test_files_that_are_missing_are_named(original, tmp_path):
     write_config(tmp_path, original[1])
-    with pytest.raises(ValueError, match=r"no `model\.ckpt-best\.index`"):
+    with pytest.raises(ValueError, match="contains no checkpoint"):
         AlbertBackbone.from_preset(tmp_path)
-    with pytest.raises(ValueError, match=r"has no `30k-clean\.model`"):
+    with pytest.raises(ValueError, match=r"has no 30k-clean\.model"):
         open_checkpoint(tmp_path).read_vocabulary()
 
 

@@ -100,12 +100,6 @@ def test_the_conditional_head_keeps_names_and_shapes(tmp_path):
         ("AlbertForPreTraining", "AlbertClassifier", {"num_classes": 2}, "logits"),
         ("AlbertForSequenceClassification", "AlbertMultipleChoice", {}, "score"),
         ("AlbertForPreTraining", "AlbertQuestionAnswerer", {}, "span_logits"),
-        (
-            "AlbertForQuestionAnswering",
-            "AlbertQuestionAnswerer",
-            {"head": "conditional"},
-            "span_head/start",
-        ),
         ("AlbertForPreTraining", "AlbertTextEmbedder", {}, None),
     ],
 )

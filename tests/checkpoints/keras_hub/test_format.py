@@ -1,4 +1,3 @@
-import json
 import os
 
 import keras_hub
@@ -71,20 +70,13 @@ def _update(**changes):
     return lambda preset: change_json(preset / "config.json", "config", **changes)
 
 
-def _lead_out(preset):
-    index = {"weight_map": {"/layers/dense": ["../model_00000.weights.h5"]}}
-    (preset / "model.weights.json").write_text(json.dumps(index))
-    (preset / WEIGHTS).unlink()
-
-
 QUANTIZED = {"module": "keras", "class_name": "DTypePolicyMap", "config": {}}
-CONTRADICTS = "does not contain the weights of the model"
+CONTRADICTS = "its config do not belong together"
 
 
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (lambda p: (p / WEIGHTS).write_bytes(b""), r"model\.weights\.h5 .* is damaged"),
         (lambda p: os.truncate(p / WEIGHTS, 9000), r"model\.weights\.h5 .* is damaged"),
         (lambda p: (p / WEIGHTS).unlink(), r"neither `model\.weights\.h5` nor"),
         (_update(hidden_dim=32), CONTRADICTS),
@@ -92,21 +84,12 @@ CONTRADICTS = "does not contain the weights of the model"
         (_update(vocabulary_size=9), CONTRADICTS),
         (_update(dtype=QUANTIZED), "contains quantized weights"),
         (lambda p: change_config(p, config=None), "contains no `config`"),
-        (_lead_out, "plain file names"),
     ],
 )
 def test_damaged_presets_are_refused(preset, damage, message):
     damage(preset)
     with pytest.raises(ValueError, match=message):
         AlbertBackbone.from_preset(preset)
-
-
-def test_weights_that_are_no_numbers_are_refused(tmp_path):
-    theirs = keras_hub_model()
-    theirs.pooled_dense.bias.assign(np.full(16, np.nan))
-    theirs.save_to_preset(str(tmp_path))
-    with pytest.raises(ValueError, match="NaN or infinite, in 'layers/dense_1/"):
-        AlbertBackbone.from_preset(tmp_path)
 
 
 def test_shards_are_read(theirs, tmp_path):
@@ -122,7 +105,7 @@ def test_shards_are_read(theirs, tmp_path):
     [
         ({"activation": "gelu"}, "activation='gelu'"),
         ({"layer_norm_epsilon": 1e-5}, "layer_norm_epsilon=1e-05"),
-        ({"num_groups": 3}, "num_groups=3"),
+        ({"num_groups": 3}, "num_groups"),
     ],
 )
 def test_what_theirs_cannot_compute_is_refused(arguments, message, tmp_path):
@@ -134,7 +117,7 @@ def test_what_theirs_cannot_compute_is_refused(arguments, message, tmp_path):
 def test_the_vocabulary_is_read_as_it_is(preset, tiny_proto):
     known = open_checkpoint(preset)
     assert known.format.name == "KerasHub"
-    with pytest.raises(ValueError, match=r"has no `assets/tokenizer/vocabulary\.spm`"):
+    with pytest.raises(ValueError, match=r"has no assets/tokenizer/vocabulary\.spm"):
         known.read_vocabulary()
     assets = preset / "assets" / "tokenizer"
     assets.mkdir(parents=True)

@@ -55,20 +55,12 @@ def test_a_class_is_the_same_on_both_sides(presets, tmp_path, name):
         assert {key: config[key] for key in CLASSIFIER} == CLASSIFIER
 
 
-def _warnings_of(act):
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", UserWarning)
-        act()
-    return [str(w.message) for w in caught if w.category is UserWarning]
-
-
 def test_a_head_of_another_kind_is_new_and_a_warning_says_so(presets):
-    (said,) = _warnings_of(
-        lambda: AlbertClassifier.from_preset(
+    with pytest.warns(UserWarning, match="has no weights for logits,") as caught:
+        AlbertClassifier.from_preset(
             presets / "AlbertMaskedLM", preprocessor=None, num_classes=2
         )
-    )
-    assert "has no weights for logits," in said
+    assert len(caught) == 1
 
 
 def test_a_truncated_head_is_refused(presets, tmp_path):
@@ -80,7 +72,7 @@ def test_a_truncated_head_is_refused(presets, tmp_path):
     with pytest.raises(ValueError, match=r"task\.weights\.h5 .* is damaged"):
         AlbertClassifier.from_preset(tmp_path, preprocessor=None)
     path.unlink()
-    with pytest.raises(ValueError, match=r"task\.weights\.h5, .* is missing"):
+    with pytest.raises(ValueError, match=r"task\.weights\.h5 is missing"):
         AlbertClassifier.from_preset(tmp_path, preprocessor=None)
 
 
@@ -91,15 +83,12 @@ def test_a_task_that_keras_hub_has_not_is_refused(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_an_epsilon_that_their_head_has_not_is_told(tmp_path):
+def test_their_head_has_one_epsilon(tmp_path):
     task = tasks.AlbertMaskedLM(AlbertBackbone(**(SIZES | {"num_layers": 1})))
-    (said,) = _warnings_of(
-        lambda: export_checkpoint(task, tmp_path / "theirs", "keras-hub")
-    )
-    assert "head normalizes with epsilon 1e-05" in said
+    export_checkpoint(task, tmp_path / "theirs", "keras-hub")
     again = tasks.AlbertMaskedLM.from_preset(tmp_path / "theirs", preprocessor=None)
     assert again.head_layer_norm_epsilon == 1e-5
-    with pytest.raises(ValueError, match="one epsilon for LayerNorm"):
+    with pytest.raises(ValueError, match="layer_norm_epsilon=1e-05, only"):
         again.export_to_transformers(tmp_path / "no")
     assert not (tmp_path / "no").exists()
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from keras_albert import AlbertBackbone, AlbertClassifier
+from keras_albert import AlbertBackbone
 from keras_albert.checkpoints import TRANSFORMERS
 from keras_albert.checkpoints.config import backbone_arguments
 from keras_albert.presets.checkpoint import OWN_FORMAT, open_checkpoint
@@ -124,33 +124,25 @@ def test_defaults_are_those_of_transformers():
     [
         ({"hidden_act": "quick_gelu"}, "`hidden_act`.*one of.*'quick_gelu'"),
         ({"hidden_act": ["gelu"]}, "`hidden_act`"),
-        ({"vocab_size": "60"}, "`vocab_size`.*whole number.*'60'"),
-        ({"num_hidden_layers": 0}, "`num_hidden_layers`"),
-        ({"num_hidden_groups": True}, "`num_hidden_groups`"),
-        ({"hidden_dropout_prob": 1.5}, "`hidden_dropout_prob`.*1.5"),
-        ({"layer_norm_eps": float("nan")}, "`layer_norm_eps`"),
-        *(
-            ({"architectures": x}, r"`architectures` in .* must be a list of na")
-            for x in ("AlbertModel", [["AlbertModel"]], {})
-        ),
+        ({"vocab_size": "60"}, "`vocabulary_size`.*whole number.*'60'"),
+        ({"num_hidden_layers": 0}, "`num_layers`"),
+        ({"num_hidden_groups": True}, "`num_groups`"),
+        ({"hidden_dropout_prob": 1.5}, "`dropout`.*1.5"),
+        ({"layer_norm_eps": float("nan")}, "`layer_norm_epsilon`"),
         # Of another kind than the weights.
         ({"num_hidden_groups": 1}, "unexpected: .*albert_layer_groups.1"),
         ({"num_hidden_groups": 4}, "missing: .*albert_layer_groups.2"),
         ({"inner_group_num": 1}, "unexpected: .*albert_layers.1"),
-        ({"vocab_size": 59}, r"word_embeddings.weight is \(60, 8\).*needs \(59, 8\)"),
+        ({"vocab_size": 59}, r"word_embeddings.weight is \(60, 8\) instead of \(59"),
         ({"type_vocab_size": 3}, r"token_type_embeddings.weight is \(2, 8\)"),
         ({"max_position_embeddings": 512}, r"position_embeddings.weight is \(24, 8\)"),
-        ({"intermediate_size": 8}, r"ffn.weight is \(32, 16\).*needs \(8, 16\)"),
+        ({"intermediate_size": 8}, r"ffn.weight is \(32, 16\) instead of \(8"),
     ],
 )
 def test_a_config_of_another_kind_is_refused(checkpoint, changes, message):
     change_config(checkpoint, **changes)
-    # A backbone has no use for the names of classes.
-    cls, options = AlbertBackbone, {}
-    if "architectures" in changes:
-        cls, options = AlbertClassifier, {"preprocessor": None}
     with pytest.raises(ValueError, match=message):
-        cls.from_preset(checkpoint, **options)
+        AlbertBackbone.from_preset(checkpoint)
 
 
 BIAS = "albert.pooler.bias"
@@ -171,7 +163,7 @@ BIAS = "albert.pooler.bias"
         ),
         (
             lambda t: t.update({"pooler.bias": t[BIAS] + 1}),
-            r"contain both `albert\.pooler\.bias` and `pooler\.bias`",
+            r"contain `albert\.pooler\.bias` twice",
         ),
     ],
 )
@@ -184,7 +176,7 @@ def test_tensors_that_do_not_fit_are_refused(checkpoint, change, message):
 def test_the_format_is_recognized_by_its_config(checkpoint):
     assert open_checkpoint(checkpoint).format.name == "Hugging Face transformers"
     change_config(checkpoint, model_type="gpt2")
-    with pytest.raises(ValueError, match="'gpt2', which this package does not read"):
+    with pytest.raises(ValueError, match="'gpt2', which has a different"):
         open_checkpoint(checkpoint)
     (checkpoint / "config.json").unlink()
     assert open_checkpoint(checkpoint).format.key == OWN_FORMAT

@@ -72,13 +72,8 @@ def test_texts_have_the_same_ids_and_logits_there(tmp_path, bert, rules):
 @pytest.mark.parametrize(
     ("name", "changes", "message"),
     [
-        ("config", {"pad_token_id": 0}, r"pad_token_id=0.*id 1"),
+        ("config", {"pad_token_id": 0}, "pad_token_id=0, which is 1 in"),
         ("config", {"vocab_size": 400}, "weights embed 400"),
-        (
-            "tokenizer_config",
-            {"do_lower_case": True},
-            r"tokenizer.json and .*_config.json contradict each other: lowercase",
-        ),
     ],
 )
 def test_files_that_contradict_each_other_are_refused(tmp_path, name, changes, message):
@@ -99,7 +94,7 @@ def test_the_vocabulary_of_another_model_is_refused(tmp_path):
 
 
 def test_keras_hub_has_no_such_vocabulary(tmp_path):
-    with pytest.raises(ValueError, match="has a SentencePiece vocabulary, and this"):
+    with pytest.raises(ValueError, match="has a SentencePiece vocabulary"):
         export_checkpoint(_classifier(False), tmp_path / "no", "keras-hub")
     assert not (tmp_path / "no").exists()
 
@@ -132,18 +127,16 @@ def test_a_sentence_piece_has_the_stated_rules(stated, rules, with_sentence_piec
 
 def test_sentence_piece_files_that_contradict_are_refused(with_sentence_piece):
     change_config(with_sentence_piece, pad_token_id=3)
-    with pytest.raises(ValueError, match=r"pad_token_id=3.*'<pad>' with the id 0"):
+    with pytest.raises(ValueError, match="pad_token_id=3, which is 0 in"):
         AlbertTokenizer.from_preset(with_sentence_piece)
     change_config(with_sentence_piece, pad_token_id=0)
-    (with_sentence_piece / "spiece.model").unlink()
-    assert AlbertTokenizer.from_preset(with_sentence_piece)("A").size
     path = with_sentence_piece / "tokenizer_config.json"
-    path.write_text(json.dumps({"do_lower_case": False}))
-    with pytest.raises(ValueError, match=r"tokenizer.json and .*lowercase is True and"):
-        AlbertTokenizer.from_preset(with_sentence_piece)
     path.write_text(json.dumps({"keep_accents": "no"}))
     with pytest.raises(ValueError, match=r"`keep_accents` in .*true or false.*'no'"):
         AlbertTokenizer.from_preset(with_sentence_piece)
+    path.unlink()
+    (with_sentence_piece / "spiece.model").unlink()
+    assert AlbertTokenizer.from_preset(with_sentence_piece)("A").size
 
 
 def test_a_sentence_piece_comes_first(tmp_path, tiny_proto):

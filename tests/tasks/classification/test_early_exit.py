@@ -244,7 +244,7 @@ def test_preset_without_exits(make, toy, tmp_path):
     for rule in ({"patience": 1}, {"threshold": 0.5}):
         with pytest.raises(ValueError, match="built with `exits=True`"):
             old.predict(toy[0][:2], **rule, verbose=0)
-    with pytest.raises(ValueError, match="does not contain the weights"):
+    with pytest.raises(ValueError, match="its config do not belong together"):
         AlbertClassifier.from_preset(tmp_path / "preset", exits=True)
     new = AlbertClassifier.from_preset(tmp_path / "preset", exits=True, num_classes=2)
     assert new.exits == LAYERS

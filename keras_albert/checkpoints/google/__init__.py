@@ -1,1 +1,0 @@
-"""TensorFlow checkpoints of google-research, Model Garden and TF-Hub."""
