@@ -12,7 +12,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from keras_albert.exports.mediapipe import add_metadata
+from keras_albert.exports.litert import add_metadata
 from keras_albert.exports.shared import row_of
 from keras_albert.tasks.presets import load_saved_task
 from keras_albert.tasks.task import AlbertTask

@@ -191,6 +191,8 @@ REFUSED = [
     ("litert", "classifier", {"quantize": "int8"}, "one of None, 'dynamic_int8'"),
     ("litert", "classifier", {"sequence_length": 0}, "at least 1"),
     ("litert", "classifier", {"sequence_length": 41}, "at most 40"),
+    ("mediapipe", "classifier", {}, "by WordPiece"),
+    ("mediapipe", "tagger", {}, "one label per text"),
     ("litert", "rounded", {}, "Export the model before it is quantized"),
 ]
 

@@ -208,3 +208,16 @@ def test_a_file_says_what_it_is(tiny_proto, tmp_path):
     assert {tuple(each["shape_signature"]) for each in details} == {(-1, LENGTH)}
     with pytest.raises(FileExistsError, match="pass overwrite=True"):
         task.export(path, format="litert")
+
+
+def test_mediapipe_answers_strings_as_python_does(tmp_path):
+    text = pytest.importorskip("mediapipe.tasks.python.text", exc_type=ImportError)
+    classifier = AlbertClassifier.from_preset("albert_small_en_uncased_sst2")
+    path = tmp_path / "films.tflite"
+    assert classifier.export(path, format="mediapipe") == path
+    texts = ["A Great film, isn't it?", "dull and slow ...", "it has scenes. " * 300]
+    with text.TextClassifier.create_from_model_path(str(path)) as client:
+        for each, expected in zip(texts, classifier.classify(texts), strict=True):
+            best = client.classify(each).classifications[0].categories[0]
+            assert best.category_name == expected["label"]
+            assert best.score == pytest.approx(expected["score"], abs=1e-4)

@@ -16,6 +16,9 @@ from keras_albert.preprocessors.in_graph import (
 from keras_albert.tasks.task import AlbertTask
 from keras_albert.text.windows import OverlappingWindows, window_stride
 
+# A function from rows of ids to outputs by name.
+Answer = Callable[[dict[str, Any]], dict[str, Any]]
+
 # A server pads strings with "", and numbers with zero.
 _NOTHING = {tf.string: "", tf.int32: 0, tf.float32: 0.0}
 
@@ -40,6 +43,20 @@ class TaskGraph:
 
     def signatures(self) -> dict[str, Any]:
         """Return the served functions by name."""
+        return self.row_signatures(self.answer)
+
+    def row_signatures(self, answer: Answer) -> dict[str, Any]:
+        """Make the served functions that answer texts, pairs and ids."""
+        return {
+            "serving_default": text_signature(lambda text: answer(self.pack(text))),
+            "serve_pair": text_signature(
+                lambda text, text_pair: answer(self.pack(text, text_pair))
+            ),
+            "serve_tokens": self.tokens_signature(answer),
+        }
+
+    def answer(self, inputs: dict[str, Any]) -> dict[str, Any]:
+        """Return the outputs for rows of ids."""
         raise NotImplementedError
 
     def run(self, inputs: dict[str, Any]) -> Any:
@@ -55,9 +72,7 @@ class TaskGraph:
             getattr(self.preprocessor, "truncate", "round_robin"),
         )
 
-    def tokens_signature(
-        self, answer: Callable[[dict[str, Any]], dict[str, Any]], rank: int = 2
-    ) -> Any:
+    def tokens_signature(self, answer: Answer, rank: int = 2) -> Any:
         """Make the served function that takes ids instead of strings."""
         specs = [tf.TensorSpec((None,) * rank, tf.int32, name) for name in ID_NAMES]
 
@@ -82,9 +97,8 @@ class TaskGraph:
             # A server pads a ragged batch with each row's first element, so that the
             # padded part of the mask is 1.
             is_real = tf.cast(token_ids != self.special.pad, tf.int32)
-            return answer(
-                dict(zip(ID_NAMES, (*ids, is_real * padding_mask), strict=True))
-            )
+            ids.append(is_real * padding_mask)
+            return answer(dict(zip(ID_NAMES, ids, strict=True)))
 
         return tf.function(serve_tokens, input_signature=specs, autograph=False)
 
