@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from keras_albert.exports import shared
+from keras_albert.tasks.classification.early_exit import with_last_head
 from keras_albert.tasks.task import AlbertTask
 from keras_albert.text.tokenizer.word_piece import (
     WordPieceRules,
@@ -99,7 +100,7 @@ def _write(
     check_packages("The LiteRT export", "tensorflow", "tensorflow")
     if bundle is not None:
         check_packages("The MediaPipe export", "mediapipe", "mediapipe")
-    task = shared.with_one_head(task)
+    task = with_last_head(task)
     options = {"sequence_length": sequence_length, "quantize": quantize}
     described = shared.describe_model(task, "tokens") | options
     with atomic_files.atomic_file(path) as partial, temporary_directory(path) as preset:

@@ -13,7 +13,6 @@ import numpy.typing as npt
 
 from keras_albert import tasks
 from keras_albert.layers.base_layer import get_activation
-from keras_albert.tasks.classification.early_exit import with_last_head
 from keras_albert.tasks.table import TASKS, TaskRow
 from keras_albert.tasks.task import AlbertTask
 from keras_albert.text.tags import pattern_of_words, tags_to_spans
@@ -33,11 +32,6 @@ def row_of(task: AlbertTask) -> TaskRow:
             f"subclasses: {known}. Build one of them with the same weights."
         )
     return row
-
-
-def with_one_head(task: AlbertTask) -> Any:
-    """Return a task without the heads that a model of its depth does not run."""
-    return with_last_head(task) if getattr(task, "exits", 0) else task
 
 
 def check_activations(task: AlbertTask) -> None:

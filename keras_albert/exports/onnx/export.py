@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from keras_albert.exports import shared
+from keras_albert.tasks.classification.early_exit import with_last_head
 from keras_albert.tasks.task import AlbertTask
 from keras_albert.utils.arguments import check_choice
 from keras_albert.utils.atomic_files import atomic_file, check_new_file
@@ -100,7 +101,7 @@ def write_onnx(
     quantize: bool = False,
 ) -> None:
     """Write a task to a new file; `inputs` as in `export`, or "transformers"."""
-    task = shared.with_one_head(task)
+    task = with_last_head(task)
     build = import_module("keras_albert.exports.onnx.builder").build_onnx_model
     # The only type of metadata in ONNX is string.
     described = {
