@@ -1,13 +1,9 @@
 """Which files pytest looks into for examples, and where these run."""
 
 import importlib.util
-import os
 from pathlib import Path
 
 import pytest
-
-# Tests leave nothing in the cache of the user.
-os.environ.setdefault("KERAS_ALBERT_CACHE", "off")
 
 # What only a process with TensorFlow imports.
 collect_ignore_glob = (

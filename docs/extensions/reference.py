@@ -54,14 +54,13 @@ _INTERNAL = """
     get_metrics_result update_step default_loss default_metrics
     default_weighted_metrics match_metrics encode_targets encode_class_weight
     encode_id_targets encode_token_targets read_ids check_id_targets learn_from_targets
-    learn_labels set_class_names require_preprocessor read_weights read_documents
-    merge_windows check_compiled check_scope variable_scope save_task_weights
+    set_class_names require_preprocessor read_weights save_task_weights
     load_task_weights preprocess_samples token_scores columns text_columns
     choice_columns word_columns segment_pairs question_contexts tokenize_columns
     encode_for padded_length call_in_graph mask_slots set_proto group_of
     check_depth run_number run_numbers layer_weights group_blocks check_length
-    outputs_are_logits is_self_supervised metrics_need_weights encode read_input
-    with_prompt standardize_mean pool pooled_by_layer target_dtype target_shape
+    outputs_are_logits is_self_supervised encode encode_texts read_input traits
+    with_prompt pool pooled_by_layer target_dtype target_shape
     trainable_variables non_trainable_variables trainable_weights run_virtual_layer
     non_trainable_weights distribute_strategy set_fit_request set_score_request
     rows row_text row_texts

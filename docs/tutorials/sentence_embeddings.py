@@ -238,7 +238,7 @@ What to try next:
 - all of STS-B: `read_pairs(read_table("train.tsv"))` and the same with `"dev.tsv"` read
   GLUE's files;
 - `objective="contrastive"` with questions and answers of your own;
-- `embed_documents()` for texts that are longer than a row;
+- `embed(..., truncate=False)` for texts that are longer than a row;
 - [serving](serving_strings.py): `embedder.export()` writes a model that takes
   strings;
 - [sentence pairs](sentence_pairs.py): a cross-encoder to sort the best results again.

@@ -63,9 +63,14 @@ def use_torch_inference(
     )
 
 
-@functools.cache
+# A float32 variable, once one is needed. `torch.compile` ignores `functools.cache`.
+_PROBES: list[keras.Variable] = []
+
+
 def _probe() -> keras.Variable:
-    return keras.Variable("zeros", shape=(), dtype="float32", name="probe")
+    if not _PROBES:
+        _PROBES.append(keras.Variable(0.0, dtype="float32", name="probe"))
+    return _PROBES[0]
 
 
 def fast_call(layer: keras.layers.Layer, x: Any, *others: Any, **kwargs: Any) -> Any:

@@ -143,26 +143,6 @@ def test_an_unknown_input_of_the_pooler():
         AlbertBackbone(**SMALL, pooler_input="max")
 
 
-def test_a_standardized_mean_replaces_the_pooler():
-    model = AlbertBackbone(**TINY)
-    before = to_numpy(model(INPUTS))["sequence_output"]
-    mean, deviation = np.linspace(-1, 1, before.shape[-1]), 0.5
-    model.standardize_mean(mean, deviation)
-    mask = np.asarray(INPUTS["padding_mask"], "float32")[..., None]
-    vectors = (before * mask).sum(1)
-    vectors /= np.linalg.norm(vectors, axis=-1, keepdims=True)
-    expected = (vectors - mean) / deviation
-    pooled = to_numpy(model(INPUTS))["pooled_output"]
-    np.testing.assert_allclose(pooled, expected, atol=1e-5)
-    again = AlbertBackbone.from_config(model.get_config())
-    again.set_weights(model.get_weights())
-    pooled = to_numpy(again(INPUTS))["pooled_output"]
-    np.testing.assert_allclose(pooled, expected, atol=1e-5)
-    model.pooler.enable_lora(2)
-    with pytest.raises(ValueError, match="quantized or has LoRA"):
-        model.standardize_mean(mean, deviation)
-
-
 def test_other_libraries_have_no_pooler_of_the_mean(tmp_path):
     model = AlbertBackbone(**SMALL, pooler_input="mean")
     with pytest.raises(ValueError, match='`pooler_input="cls"`, fine-tune'):

@@ -66,10 +66,9 @@ def test_poolers(pooler_input, tmp_path):
     assert_exported(task, tmp_path, "logits")
 
 
-def test_a_pooler_that_was_replaced(tmp_path):
+def test_a_head_on_the_mean(tmp_path):
     task = with_random_weights(AlbertClassifier, 3)
-    width = task.backbone.hidden_dim
-    task.backbone.standardize_mean(np.linspace(-1, 1, width), 0.5)
+    task.pooling.mode = "normalized_mean"
     assert_exported(task, tmp_path, "logits")
 
 
