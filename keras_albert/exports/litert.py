@@ -94,7 +94,6 @@ def _write(
         check_positive(sequence_length=sequence_length)
         longest = task.backbone.max_sequence_length
         check_at_most(longest, sequence_length=sequence_length)
-    shared.row_of(task)
     shared.check_activations(task)
     atomic_files.check_new_file(path, overwrite)
     check_packages("The LiteRT export", "tensorflow", "tensorflow")
@@ -105,11 +104,10 @@ def _write(
     described = shared.describe_model(task, "tokens") | options
     with atomic_files.atomic_file(path) as partial, temporary_directory(path) as preset:
         shared.float_task(task).save_to_preset(preset)
-        program = "keras_albert.exports.write_litert"
         labels = described.get("labels", ())
         extra = bundle and {**bundle, "has_labels": bool(labels)}
         arguments = str(preset), str(partial), json.dumps(options | {"bundle": extra})
-        run_in_tensorflow("LiteRT model", program, *arguments)
+        run_in_tensorflow("LiteRT model", f"{__package__}.write_litert", *arguments)
         # Appended after the model, where runtimes ignore it.
         with zipfile.ZipFile(partial, "a") as archive:
             text = json.dumps(described, indent=2, ensure_ascii=False)
@@ -172,10 +170,9 @@ def export_mediapipe(
         PosixPath('films.tflite')
     """
     pieces = _check_task(task)
-    length = task.preprocessor.max_length if sequence_length is None else None
     bundle = {
         "output": _OUTPUTS[type(task).__name__],
-        "max_length": length,
+        "max_length": None if sequence_length else task.preprocessor.max_length,
         "sep": task.preprocessor.tokenizer.sep_token_id,
     }
     return _write(task, path, sequence_length, quantize, overwrite, bundle, pieces)
@@ -184,11 +181,8 @@ def export_mediapipe(
 def _check_task(task: AlbertTask) -> Sequence[str]:
     """Return the vocabulary of a task that MediaPipe runs, or raise."""
     name = type(task).__name__
-    if (
-        name not in _OUTPUTS
-        or getattr(task, "is_regression", False)
-        or getattr(task, "is_multi_label", False)
-    ):
+    kinds = ("is_regression", "is_multi_label")
+    if name not in _OUTPUTS or any(getattr(task, kind, False) for kind in kinds):
         raise ValueError(
             "MediaPipe's text tasks are a classifier of one label per text and an "
             f'embedder. Received: {name}. Export it with format="litert", from ids, or '
@@ -226,20 +220,19 @@ def add_metadata(model: bytes, has_labels: bool) -> bytes:
     kinds = described.AssociatedFileType
     content = schema.ModelT.InitFromObj(schema.Model.GetRootAs(model, 0))
     (graph,) = content.subgraphs
+    names = [graph.tensors[place].name.decode() for place in graph.inputs]
     tokenizer = described.ProcessUnitT()
     tokenizer.optionsType = described.ProcessUnitOptions.BertTokenizerOptions
     tokenizer.options = described.BertTokenizerOptionsT()
     tokenizer.options.vocabFile = [associated(_VOCABULARY, kinds.VOCABULARY)]
     metadata = described.SubGraphMetadataT()
-    names = [graph.tensors[place].name.decode() for place in graph.inputs]
     metadata.inputTensorMetadata = [
         tensor(next(_INPUTS[key] for key in _INPUTS if key in name)) for name in names
     ]
     metadata.inputProcessUnits = [tokenizer]
     output = tensor("output")
     if has_labels:
-        labels = associated("labels.txt", kinds.TENSOR_AXIS_LABELS)
-        output.associatedFiles = [labels]
+        output.associatedFiles = [associated("labels.txt", kinds.TENSOR_AXIS_LABELS)]
     metadata.outputTensorMetadata = [output]
     whole = described.ModelMetadataT()
     whole.subgraphMetadata = [metadata]

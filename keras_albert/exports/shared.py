@@ -35,7 +35,8 @@ def row_of(task: AlbertTask) -> TaskRow:
 
 
 def check_activations(task: AlbertTask) -> None:
-    """Raise if an activation is a user's, which the writing process cannot find."""
+    """Raise if a class or an activation is a user's, unknown to the other process."""
+    row_of(task)
     for layer in all_layers(task):
         function = get_activation(getattr(layer, "activation", None) or "linear")
         if function.__module__.partition(".")[0] not in ("keras", "keras_albert"):

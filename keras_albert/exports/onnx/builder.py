@@ -32,8 +32,8 @@ DTYPES = {
 
 
 # Operations of the same name and defaults as Keras' activations.
-_ACTIVATIONS = ("Elu", "Gelu", "Mish", "Relu", "Selu", "Sigmoid", "Softmax")
-_ACTIVATIONS += ("Softplus", "Softsign", "Tanh")
+_ACTIVATIONS = ["Elu", "Gelu", "Mish", "Relu", "Selu", "Sigmoid", "Softmax"]
+_ACTIVATIONS += ["Softplus", "Softsign", "Tanh"]
 
 
 class OnnxBuilder:

@@ -66,17 +66,17 @@ class TokenClassifierGraph(OnnxTask):
         score = op.Div(texts.reduce(score, number, rows), words)
         characters = OnnxCharacters(texts, columns[0])
         counts = texts.count(rows, columns[0])
-        places = (
+        start, end = (
             characters.in_text(rows, characters.at_bytes(rows, x))
             for x in (firsts, ends)
         )
-        found = (op.Gather(builder.constant(labels, "labels"), tags), *places)
+        label = op.Gather(builder.constant(labels, "labels"), tags)
         nowhere = builder.constant(np.int32(0), "nowhere")
-        for name, values, filler in zip(
-            ("label", "start", "end", "score"),
-            (*found, score),
-            (builder.string(""), nowhere, nowhere, 0.0),
-            strict=True,
+        for name, values, filler in (
+            ("label", label, builder.string("")),
+            ("start", start, nowhere),
+            ("end", end, nowhere),
+            ("score", score, 0.0),
         ):
             dense = texts.dense(values, rows, counts, filler)
             builder.output(name, dense, "batch", "most")
@@ -249,9 +249,8 @@ class QuestionAnswererGraph(OnnxTask):
         room = op.Sub(budget, kept)
         stride = op.Min(room, preprocessor.doc_stride)
         windows = OnnxWindows(self.texts, read, room, stride)
-        begins, lengths = (
-            op.Gather(x, windows.documents) for x in (asked.begins, kept)
-        )
+        begins = op.Gather(asked.begins, windows.documents)
+        lengths = op.Gather(kept, windows.documents)
         asked = replace(asked, begins=begins, lengths=lengths)
         packed = self.texts.pack([asked, windows.pieces])
         return windows, op.Add(lengths, 2), packed

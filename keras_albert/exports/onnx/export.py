@@ -67,7 +67,16 @@ def export_onnx(
         ...     "films.onnx", format="onnx", inputs="text", quantize="int8")
         PosixPath('films.onnx')
     """
-    _check_arguments(task, inputs, pairs, quantize)
+    row = shared.row_of(task)
+    check_choice(("tokens", "text"), inputs=inputs)
+    check_choice((None, "int8"), quantize=quantize)
+    if pairs and not (row.pairs and inputs == "text"):
+        raise ValueError(
+            "`pairs` is for a classifier, masked language model or embedder with "
+            f'inputs="text". Received: {row.name}, {inputs=}'
+        )
+    if inputs == "text":
+        shared.check_tokenizer(task, "A model of texts")
     check_new_file(path, overwrite)
     check_onnx()
     # The path is tried first, so that errors appear before any work is done.
@@ -109,18 +118,3 @@ def write_onnx(
         for name, x in shared.describe_model(task, inputs).items()
     }
     path.write_bytes(build(task, inputs, pairs, quantize, described))
-
-
-def _check_arguments(
-    task: AlbertTask, inputs: str, pairs: bool, quantize: str | None
-) -> None:
-    row = shared.row_of(task)
-    check_choice(("tokens", "text"), inputs=inputs)
-    check_choice((None, "int8"), quantize=quantize)
-    if pairs and not (row.pairs and inputs == "text"):
-        raise ValueError(
-            "`pairs` is for a classifier, masked language model or embedder with "
-            f'inputs="text". Received: {type(task).__name__}, {inputs=}'
-        )
-    if inputs == "text":
-        shared.check_tokenizer(task, "A model of texts")

@@ -137,9 +137,8 @@ class MultipleChoiceGraph(OnnxTask):
         op, builder = self.op, self.builder
         mask = ids["padding_mask"]
         length = builder.size(mask, -1)
-        rows = {
-            name: op.Reshape(x, builder.integers(-1, length)) for name, x in ids.items()
-        }
+        shape = builder.integers(-1, length)
+        rows = {name: op.Reshape(x, shape) for name, x in ids.items()}
         # For a missing choice, the first position is unmasked.
         is_empty = op.Equal(op.ReduceMax(rows["padding_mask"], [1]), 0)
         is_first = op.Equal(op.Range(0, op.Squeeze(length), 1), 0)
@@ -295,11 +294,10 @@ class MaskedLMGraph(OnnxTask):
         is_one = op.Unsqueeze(op.Less(number, op.Unsqueeze(counts, [1])), [2])
         strings = op.Gather(builder.constant(token_names(tokenizer), "tokens"), tokens)
         axes = ("batch", "masks", count)
+        strings = op.Where(is_one, strings, builder.string(""))
         tokens = builder.cast(op.Where(is_one, tokens, 0), "int32")
         builder.output("token", tokens, *axes)
-        builder.output(
-            "token_str", op.Where(is_one, strings, builder.string("")), *axes
-        )
+        builder.output("token_str", strings, *axes)
         builder.output("score", op.Where(is_one, scores, 0.0), *axes)
         builder.output("count", builder.cast(counts, "int32"), "batch")
 

@@ -87,8 +87,8 @@ class TokenClassifierGraph(graph.TaskGraph):
             probabilities, is_seen = self._probabilities(words)
             tags = self._tags(words, probabilities, is_seen)
             scores = tf.reduce_max(probabilities, axis=-1)
-            starts, ends = words.starts, words.ends
-            return _describe(words, tags, scores, starts, ends, words.texts)
+            starts, ends, rows = words.starts, words.ends, words.texts
+            return _describe(words, tags, scores, starts, ends, rows)
 
         return {
             "serving_default": graph.text_signature(serve_text),
@@ -246,9 +246,7 @@ class QuestionAnswererGraph(graph.TaskGraph):
         starts, scores, null = self._search(outputs, is_owned)
         # A piece that is a blank, or half a character, has no text. An extra token
         # keeps the tensors non-empty if all contexts are blank.
-        first, last = (
-            tf.concat([place.values, [0]], axis=0) for place in (first, last)
-        )
+        first, last = (tf.concat([x.values, [0]], axis=0) for x in (first, last))
         token = tf.gather(token, starts, batch_dims=1)
         ends = token[..., None] + tf.range(tf.shape(scores, tf.int64)[-1])
         final = tf.size(last, tf.int64) - 1
@@ -288,12 +286,10 @@ class QuestionAnswererGraph(graph.TaskGraph):
         room = budget - kept
         stride = tf.minimum(tf.constant(preprocessor.doc_stride, tf.int64), room)
         windows = graph.WindowGraph(contexts.row_lengths(), room, stride)
-        segments = (
-            tf.gather(questions, windows.documents),
-            windows.take(contexts.values),
-        )
+        asked = tf.gather(questions, windows.documents)
+        rows = (asked, windows.take(contexts.values))
         offsets = tf.gather(kept, windows.documents) + 2
-        return windows, join_in_graph(segments, self.special), offsets
+        return windows, join_in_graph(rows, self.special), offsets
 
     def _search(self, outputs: dict[str, Any], is_owned: Any) -> tuple[Any, Any, Any]:
         """Score spans in windows, as `span_candidates` does."""
@@ -330,14 +326,11 @@ class QuestionAnswererGraph(graph.TaskGraph):
         is_found = best > IMPOSSIBLE
         is_conditional = self.task.head == "conditional"
         chance = tf.sigmoid(null) if is_conditional else tf.exp(null)
-        threshold = self.task.null_threshold
-        if threshold is not None:
-            odds = null if is_conditional else null - best
-            is_found &= odds <= threshold
+        if (threshold := self.task.null_threshold) is not None:
+            is_found &= (null if is_conditional else null - best) <= threshold
         is_blank = tf.strings.regex_full_match(contexts, INVISIBLE)
         is_found &= ~is_blank
-        start = tf.where(is_found, start, 0)
-        end = tf.where(is_found, end, 0)
+        start, end = (tf.where(is_found, place, 0) for place in (start, end))
         codes = tf.strings.unicode_decode(contexts, "UTF-8")
         bases = tf.cast(codes.row_starts(), tf.int32)
         spans = tf.ragged.range(bases + start, bases + end)

@@ -1,7 +1,7 @@
 """The base class of all served TensorFlow graphs, and their windows."""
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -65,8 +65,12 @@ class TaskGraph:
 
     def pack(self, *texts: Any) -> dict[str, Any]:
         """Pack each text or pair into a row, padded to the longest."""
+        return self.pack_tokens(self.tokenizer.tokenize(text) for text in texts)
+
+    def pack_tokens(self, tokens: Iterable[Any]) -> dict[str, Any]:
+        """Pack one or two ragged tensors of ids."""
         return pack_in_graph(
-            tuple(self.tokenizer.tokenize(text) for text in texts),
+            tuple(tokens),
             self.special,
             self.preprocessor.max_length,
             getattr(self.preprocessor, "truncate", "round_robin"),
@@ -81,12 +85,12 @@ class TaskGraph:
         ) -> dict[str, Any]:
             inputs = token_ids, segment_ids, padding_mask
             token_ids, segment_ids, padding_mask = check_rows(inputs, specs)
+            backbone = self.task.backbone
             fits = tf.debugging.assert_less_equal(
                 tf.shape(token_ids)[-1],
-                self.task.backbone.max_sequence_length,
+                backbone.max_sequence_length,
                 "`token_ids` has more tokens than the model reads. Truncate its rows.",
             )
-            backbone = self.task.backbone
             known = [
                 check_ids(token_ids, "token_ids", backbone.vocabulary_size),
                 check_ids(segment_ids, "segment_ids", max(2, backbone.num_segments)),
@@ -173,9 +177,8 @@ class WindowGraph(OverlappingWindows):
     def places(self, offsets: Any, length: Any) -> tuple[Any, Any]:
         """Return the token at each position `(windows, length)`, 0 if not predicted."""
         place = (self.starts - offsets)[:, None] + tf.range(tf.cast(length, tf.int64))
-        is_owned = (place >= self.owned_from[:, None]) & (
-            place < self.owned_to[:, None]
-        )
+        low, high = self.owned_from[:, None], self.owned_to[:, None]
+        is_owned = (place >= low) & (place < high)
         return tf.where(is_owned, place, 0), is_owned
 
 

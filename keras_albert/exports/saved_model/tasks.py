@@ -11,7 +11,8 @@ from keras_albert.exports.saved_model.graph import (
     text_signature,
 )
 from keras_albert.exports.shared import SPACES, TOP_K, token_names
-from keras_albert.preprocessors.in_graph import join_in_graph, pack_in_graph
+from keras_albert.exports.write_litert import name_outputs
+from keras_albert.preprocessors.in_graph import join_in_graph
 
 
 class ClassifierGraph(TaskGraph):
@@ -29,20 +30,14 @@ class ClassifierGraph(TaskGraph):
 
     def _classify(self, outputs: Any) -> dict[str, Any]:
         classifier = self.task
+        answers = name_outputs(classifier, {}, outputs)
         if classifier.is_regression:
-            return {"score": outputs[:, 0]}
-        is_logits = classifier.outputs_are_logits is not False
-        probabilities = tf.nn.softmax(outputs) if is_logits else outputs
+            return answers
+        probabilities = answers["probabilities"]
         names = tf.constant(classifier.class_names)
         rows = tf.shape(outputs)[:1]
-        answers = {
-            "probabilities": probabilities,
-            "label": tf.gather(names, tf.argmax(probabilities, axis=-1)),
-            "score": tf.reduce_max(probabilities, axis=-1),
-            "classes": tf.tile(names[None], tf.concat([rows, [1]], axis=0)),
-        }
-        if is_logits:
-            answers["logits"] = outputs
+        answers["label"] = tf.gather(names, answers.pop("index"))
+        answers["classes"] = tf.tile(names[None], tf.concat([rows, [1]], axis=0))
         if classifier.set_threshold is not None:
             least = tf.minimum(answers["score"], classifier.set_threshold)
             answers["in_set"] = probabilities >= least[:, None]
@@ -62,9 +57,8 @@ class TextEmbedderGraph(TaskGraph):
             # Each text is embedded independently, in a separate row.
             both = self.run(self.pack(tf.concat([text, text_pair], axis=0)))
             vectors = tf.nn.l2_normalize(both, axis=-1, epsilon=1e-14)
-            first, second = tf.split(
-                vectors, tf.stack([tf.size(text), tf.size(text_pair)])
-            )
+            sizes = tf.stack([tf.size(text), tf.size(text_pair)])
+            first, second = tf.split(vectors, sizes)
             return {"similarity": tf.reduce_sum(first * second, axis=-1)}
 
         def serve_document(text: Any) -> dict[str, Any]:
@@ -109,7 +103,8 @@ class MultipleChoiceGraph(TaskGraph):
         lengths = second.row_lengths()
         longest = min(self.preprocessor.max_qa_length, max_length - 4)
         kept = tf.minimum(lengths, longest)
-        second = _slice(second, lengths - kept, kept)
+        starts = second.row_starts() + lengths - kept
+        second = tf.gather(second.values, tf.ragged.range(starts, starts + kept))
         # The index of each row's text; a text is tokenized once.
         rows = tf.repeat(tf.range(tf.shape(choices)[0]), count)
         first = self.tokenizer.tokenize(texts)
@@ -118,21 +113,15 @@ class MultipleChoiceGraph(TaskGraph):
         starts = tf.gather(first.row_starts(), rows)
         first = tf.gather(first.values, tf.ragged.range(starts, starts + room))
         packed = join_in_graph((first, second), self.special)
-        is_present = tf.cast(tf.reshape(choices, [-1, 1]) != "", tf.int32)
-        packed["padding_mask"] *= is_present
+        packed["padding_mask"] *= tf.cast(tf.reshape(choices, [-1, 1]) != "", tf.int32)
         # With no choices, -1 in the shape would be ambiguous.
         width = tf.shape(packed["token_ids"])[1:]
         shape = tf.concat([tf.shape(choices), width], axis=0)
         return {name: tf.reshape(ids, shape) for name, ids in packed.items()}
 
     def answer(self, inputs: dict[str, Any]) -> dict[str, Any]:
-        is_present = tf.reduce_any(inputs["padding_mask"] != 0, axis=-1)
-        scores = tf.where(is_present, tf.nn.softmax(self.run(inputs)), 0.0)
-        # An argmax over no choices is undefined.
-        padded = tf.pad(scores, [[0, 0], [0, 1]], constant_values=-1.0)
-        best = tf.argmax(padded, axis=-1, output_type=tf.int32)
-        has_choice = tf.reduce_any(is_present, axis=-1)
-        return {"scores": scores, "index": tf.where(has_choice, best, -1)}
+        found = name_outputs(self.task, inputs, self.run(inputs))
+        return {"scores": found["scores"], "index": found["index"]}
 
     def _answer(self, texts: Any, tails: Any, choices: Any) -> dict[str, Any]:
         outputs = self.answer(self._pack(texts, tails, choices))
@@ -158,11 +147,6 @@ def fill_in(questions: Any, choices: Any) -> Any:
     return tf.where(ends > 0, filled, behind)
 
 
-def _slice(ragged: Any, offsets: Any, lengths: Any) -> Any:
-    starts = ragged.row_starts() + offsets
-    return tf.gather(ragged.values, tf.ragged.range(starts, starts + lengths))
-
-
 class MaskedLMGraph(TaskGraph):
     """Serves an `AlbertMaskedLM`: `text` with `[MASK]` to the most likely tokens."""
 
@@ -172,12 +156,7 @@ class MaskedLMGraph(TaskGraph):
     def pack(self, *texts: Any) -> dict[str, Any]:
         """Pack each text or pair into a row, with `[MASK]` as the mask token."""
         names = self.tokenizer, self.preprocessor.tokenizer
-        return pack_in_graph(
-            tuple(tokenize_masks_in_graph(*names, text) for text in texts),
-            self.special,
-            self.preprocessor.max_length,
-            self.preprocessor.truncate,
-        )
+        return self.pack_tokens(tokenize_masks_in_graph(*names, text) for text in texts)
 
     def answer(self, inputs: dict[str, Any]) -> dict[str, Any]:
         ids = inputs["token_ids"]

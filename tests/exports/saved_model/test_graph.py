@@ -18,13 +18,6 @@ few = settings(deadline=None, max_examples=50)
 STRANGE = "aZ9_ \t\n.,'-é\u0301\u200b\u200d\ufe0f👩🏽🇬🇧🇫日本สวั½´\u00ad\u3099が"  # noqa: RUF001
 
 
-def test_bytes_that_are_no_text_are_served(tiny_proto):
-    tokenizer = tf_text.SentencepieceTokenizer(tiny_proto)
-    ids = tokenizer.tokenize([b"town \xff hall", b"\xe9"]).to_list()
-    assert ids == tokenizer.tokenize(["town 🙂 hall", "🙂"]).to_list()
-    assert all(1 in row for row in ids)
-
-
 def test_a_rank_is_checked_in_the_graph():
     """A server passes inputs of any shape."""
     from keras_albert.exports.saved_model.graph import check_rows
