@@ -9,8 +9,7 @@ import text_loops
 from peer_models import BATCH_SIZE, TransformersModel, compile_alike
 
 from keras_albert.data.batches import PackedBatches
-from keras_albert.text.packing import plan_batches
-from keras_albert.text.sequence_packing import PackedShape
+from keras_albert.text.packing import PackedShape, plan_batches
 
 # KerasHub's default.
 FULL_LENGTH = 512

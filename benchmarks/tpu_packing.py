@@ -74,7 +74,7 @@ def packed_batch(texts: Texts, width: int | None = None) -> Any:
         width: int. The tokens of a row. Defaults to `None`, as `fit` chooses.
     """
     from keras_albert.data.batches import pack_sequences
-    from keras_albert.text.sequence_packing import PackedShape
+    from keras_albert.text.packing import PackedShape
 
     batch = texts.batches[0]
     if width is None:

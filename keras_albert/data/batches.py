@@ -16,19 +16,17 @@ from keras_albert.data import datasets
 from keras_albert.data.tables import Columns, RawData, are_ids, is_dataset, read_element
 from keras_albert.layers.base_layer import ROW_TOKENS, TOKEN_PLACES
 from keras_albert.text.packing import (
+    SAMPLE,
     Examples,
+    PackedShape,
     check_counts,
     lengths_by_text,
     pack_all,
+    packed_inputs,
     plan_batches,
+    plan_packed_batches,
     read_weights,
     weights_by_target,
-)
-from keras_albert.text.sequence_packing import (
-    SAMPLE,
-    PackedShape,
-    packed_inputs,
-    plan_packed_batches,
 )
 from keras_albert.types import Batch, Int64Array, Mode, Task
 from keras_albert.utils.arguments import check_positive

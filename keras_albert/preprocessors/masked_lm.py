@@ -12,14 +12,15 @@ from keras_albert.preprocessors.preprocessor import AlbertPreprocessor
 from keras_albert.text.masking import (
     MaskedTexts,
     MaskingRates,
+    RowSeeds,
     SegmentPairs,
     WholeWordMasking,
     WrittenMasks,
+    hashed,
     text_keys,
     tokenize_masks,
 )
 from keras_albert.text.packing import EncodedTexts, Examples, TokenRows
-from keras_albert.text.random_rows import RowSeeds, hashed
 from keras_albert.text.reading import MAX_COLUMNS, text_columns
 from keras_albert.types import FloatArray, Lengths, Mode, Texts, Truncation
 from keras_albert.utils.arguments import check_at_least, check_at_most, check_choice

@@ -14,9 +14,14 @@ from keras_albert.devices.batch_sharding import MASKED_TOKENS
 from keras_albert.preprocessors.albert_tokenizer import AlbertTokenizer
 from keras_albert.pretraining import prepared_files
 from keras_albert.pretraining.config import PretrainingConfig
-from keras_albert.text.masking import MaskingRates, WholeWordMasking, draw_pairs
+from keras_albert.text.masking import (
+    MaskingRates,
+    RowDraws,
+    WholeWordMasking,
+    draw_pairs,
+    permute,
+)
 from keras_albert.text.packing import EncodedTexts, SpecialIds, TokenRows, ragged_range
-from keras_albert.text.random_rows import RowDraws, permute
 from keras_albert.types import Batch, Int64Array
 from keras_albert.utils.arguments import (
     check_at_least,

@@ -15,8 +15,8 @@ from typing import IO, Any, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 
+from keras_albert.text.masking import RowDraws
 from keras_albert.text.packing import TokenRows
-from keras_albert.text.random_rows import RowDraws
 from keras_albert.types import Int64Array, IntArray
 from keras_albert.utils.arguments import (
     MAX_TOKENS,

@@ -9,7 +9,7 @@ import keras
 
 from keras_albert.data.datasets import depends_on
 from keras_albert.devices import batch_sharding
-from keras_albert.devices.strategy import (
+from keras_albert.devices.processes import (
     WholeBatches,
     check_scope,
     check_supported,

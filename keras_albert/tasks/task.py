@@ -27,11 +27,11 @@ from keras_albert.devices.batch_sharding import as_dataset
 from keras_albert.devices.processes import (
     connect_processes,
     exclusive,
+    refuse_sharded,
     restore_on_error,
     shard_spec,
     train_in_processes,
 )
-from keras_albert.devices.strategy import refuse_sharded
 from keras_albert.layers.base_layer import ROW_TOKENS, config_from_attributes
 from keras_albert.layers.torch_inference import use_torch_inference
 from keras_albert.presets.preset_mixin import PresetMixin

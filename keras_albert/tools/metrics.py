@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from keras_albert.tasks.question_answering.answers import question_scores, squad_scores
 from keras_albert.tasks.task import AlbertTask
-from keras_albert.tasks.text_embedding.evaluation import correlations
 from keras_albert.tasks.text_embedding.objectives import cosine_scores
+from keras_albert.tasks.text_embedding.search import correlations
 from keras_albert.tasks.token_classification.model import score_entities
 from keras_albert.text.tags import Span, tags_to_spans
 from keras_albert.tools.datasets import Dataset

@@ -4,8 +4,8 @@ import pytest
 
 from keras_albert.data.batches import LengthBatches
 from keras_albert.text import TokenRows
+from keras_albert.text.masking import RowSeeds, hashed
 from keras_albert.text.packing import EncodedTexts, LabelledTexts, SpecialIds
-from keras_albert.text.random_rows import RowSeeds, hashed
 
 COUNT = 23
 

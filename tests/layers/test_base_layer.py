@@ -9,7 +9,7 @@ from keras_albert import AlbertBackbone
 from keras_albert.backbone import POOLER_INPUTS
 from keras_albert.data.batches import pack_sequences
 from keras_albert.layers.base_layer import albert_initializer, packed_rows
-from keras_albert.text.sequence_packing import PackedShape
+from keras_albert.text.packing import PackedShape
 from tests.compiled import gradients, to_numpy
 from tests.random_weights import add_noise
 

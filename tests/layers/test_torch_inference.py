@@ -14,7 +14,7 @@ from keras_albert.data.batches import pack_sequences
 from keras_albert.layers import run_layers, torch_inference
 from keras_albert.layers.run_layers import run_layer
 from keras_albert.layers.torch_inference import fast_call, use_torch_inference
-from keras_albert.text.sequence_packing import PackedShape
+from keras_albert.text.packing import PackedShape
 from tests.random_weights import add_noise
 
 if not (torch.backends.mkldnn.is_available() and hasattr(torch.ops, "mkldnn")):

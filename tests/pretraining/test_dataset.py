@@ -4,8 +4,7 @@ import pytest
 
 from keras_albert.devices.batch_sharding import MASKED_TOKENS
 from keras_albert.pretraining import PretrainingData
-from keras_albert.text.masking import MaskingRates
-from keras_albert.text.random_rows import RowDraws, permute
+from keras_albert.text.masking import MaskingRates, RowDraws, permute
 from tests.one_backend import on_one_backend
 
 pytestmark = on_one_backend

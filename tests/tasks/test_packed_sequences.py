@@ -14,7 +14,7 @@ from keras_albert.data.batches import (
 from keras_albert.data.datasets import backend_dataset
 from keras_albert.data.tables import RawData
 from keras_albert.devices.batch_sharding import build_metrics
-from keras_albert.text.sequence_packing import PackedShape
+from keras_albert.text.packing import PackedShape
 from tests.one_backend import on_one_backend_except
 from tests.random_weights import add_noise
 from tests.tasks.every_task import cases

@@ -10,9 +10,9 @@ from keras_albert.text.packing import (
     SpecialIds,
     TokenRows,
     plan_batches,
+    plan_packed_batches,
     to_id_rows,
 )
-from keras_albert.text.sequence_packing import plan_packed_batches
 
 rows_of_ids = st.lists(st.lists(st.integers(0, 29999), max_size=9), max_size=9)
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from keras_albert.text.random_rows import RowDraws, number_in_row, permute
+from keras_albert.text.masking import RowDraws, number_in_row, permute
 
 
 @pytest.mark.parametrize("count", [*range(1, 20), 64, 65, 1000])

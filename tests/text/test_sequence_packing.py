@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keras_albert.text.sequence_packing import (
+from keras_albert.text.packing import (
     PackedShape,
     packed_inputs,
     place_texts,

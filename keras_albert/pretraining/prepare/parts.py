@@ -28,7 +28,7 @@ from keras_albert.pretraining.prepared_files import (
     Split,
     shard_name,
 )
-from keras_albert.text.random_rows import hashed
+from keras_albert.text.masking import hashed
 from keras_albert.text.tokenizer.vocabularies import open_vocabulary
 
 # Folders next to the shards: unfinished files, and reports of finished parts.

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from keras_albert import AlbertClassifier
-from keras_albert.tasks.classification.contrastive import draw_pairs
-from keras_albert.tasks.classification.linear import read_vectors
+from keras_albert.tasks.classification.linear import draw_pairs, read_vectors
 from tests.one_backend import on_one_backend_except
 
 pytestmark = on_one_backend_except("test_texts_of_a_class_get_similar_vectors")
