@@ -180,7 +180,7 @@ REFUSED = [
     ("tf_saved_model", "classifier", {"max_length": 4}, "at least 5.*max_length=4"),
     ("tf_saved_model", "classifier", {"max_length": "9"}, "Received: max_length='9'"),
     ("tf_saved_model", "tagger", {"max_length": 20}, "from 1 to 18, .*: stride=30"),
-    ("tf_saved_model", "classifier", {"pairs": True}, "has no option 'pairs'"),
+    ("tf_saved_model", "classifier", {"pairs": True}, "has no option `pairs`"),
     ("onnx", "classifier", {"inputs": "strings"}, "one of 'tokens', 'text'"),
     ("onnx", "classifier", {"quantize": "int4"}, "one of None, 'int8'"),
     ("onnx", "classifier", {"pairs": True}, "inputs='tokens'"),

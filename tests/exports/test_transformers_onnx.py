@@ -288,6 +288,6 @@ def test_what_clients_cannot_compute_is_refused(tasks, tiny_proto, tmp_path):
     bare = type(tasks["filler"])(tasks["filler"].backbone)
     with pytest.raises(ValueError, match="this task has no preprocessor"):
         bare.export(path, **FORMAT)
-    with pytest.raises(ValueError, match="has no option 'quantize'"):
+    with pytest.raises(ValueError, match="has no option `quantize`"):
         tasks["filler"].export(path, quantize="int8", **FORMAT)
     assert not path.exists()
