@@ -108,7 +108,7 @@ def backbone_config(
     if own not in names:
         raise ValueError(
             f"This format has no name for activation={backbone.activation!r}, only "
-            f"for {', '.join(activations)}. Save the model as a preset of keras_albert."
+            f"for {', '.join(activations.values())}. Save it as a keras_albert preset."
         )
     rates = {theirs: getattr(backbone, ours) for ours, theirs, _ in _RATES}
     values = rates | {"hidden_act": names[own], "initializer_range": 0.02}
@@ -187,7 +187,7 @@ def label_config(model: Any) -> dict[str, Any]:
     if model.activation not in plain and not model.is_multi_label:
         raise ValueError(
             f"transformers has no classifier with activation={model.activation!r}. "
-            "Save it as a preset of keras_albert."
+            "Save it as a keras_albert preset."
         )
     kind = SETS if model.is_multi_label else "single_label_classification"
     return config | {"problem_type": "regression" if model.is_regression else kind}
