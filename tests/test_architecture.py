@@ -25,7 +25,7 @@ NEEDS_TENSORFLOW = {
         "exports/write_litert.py",
         "exports/replay_program.py",
         "devices/strategy_trainer.py",
-        "text/tokenizer/graph_*.py",
+        "preprocessors/in_graph.py",
     )
     for path in PACKAGE.glob(pattern)
 }

@@ -44,6 +44,7 @@ from keras_albert.checkpoints.weight_map import (
 )
 from keras_albert.presets.checkpoint import CheckpointFormat, Files
 from keras_albert.presets.weight_files import Shape, StoredTensor, open_weights
+from keras_albert.tasks.classification.early_exit import with_last_head
 from keras_albert.tasks.cloning import merge_adapters
 from keras_albert.text.tokenizer import word_piece
 from keras_albert.text.tokenizer.vocabularies import open_vocabulary
@@ -520,7 +521,7 @@ class GoogleFormat(WeightMapFormat):
     def write(
         self, model: keras.Model, directory: Path, vocabulary: bytes | None
     ) -> None:
-        model = merge_adapters(model)
+        model = merge_adapters(with_last_head(model))
         backbone = backbone_of(model)
         check_same(self.name, backbone, layer_norm_epsilon=_LAYER_NORM_EPSILON)
         check_groups(backbone.num_layers, backbone.num_groups, _LIBRARY)

@@ -40,6 +40,7 @@ from keras_albert.presets.preset_files import (
     weights_path,
 )
 from keras_albert.presets.weight_files import Shape, check_stored_weights, head_weights
+from keras_albert.tasks.classification.early_exit import with_last_head
 from keras_albert.tasks.cloning import merge_adapters
 from keras_albert.text.tokenizer.word_piece import is_word_piece, parse_word_piece
 from keras_albert.utils.reading import reading
@@ -302,7 +303,7 @@ class KerasHubFormat(WeightMapFormat):
     def write(
         self, model: keras.Model, directory: Path, vocabulary: bytes | None
     ) -> None:
-        model = merge_adapters(model)
+        model = merge_adapters(with_last_head(model))
         head, backbone = self.head_for(model), backbone_of(model)
         tokenizer = self._tokenizer(vocabulary)
         tensors = self.dump(model)

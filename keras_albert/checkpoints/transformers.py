@@ -38,6 +38,7 @@ from keras_albert.checkpoints.weight_map import (
 from keras_albert.presets.checkpoint import CheckpointFormat, Files
 from keras_albert.presets.preset_files import CONFIG_FILE
 from keras_albert.presets.weight_files import Shape, StoredTensor, open_weights
+from keras_albert.tasks.classification.early_exit import with_last_head
 from keras_albert.tasks.cloning import merge_adapters
 from keras_albert.text.tokenizer import word_piece
 from keras_albert.text.tokenizer.read_word_piece import has_word_piece, read_word_piece
@@ -253,7 +254,7 @@ class TransformersFormat(WeightMapFormat):
     def write(
         self, model: keras.Model, directory: Path, vocabulary: bytes | None
     ) -> None:
-        model = merge_adapters(model)
+        model = merge_adapters(with_last_head(model))
         config, tensors = self.config(model), self.dump(model)
         if self.weight_map.base_class in config["architectures"]:
             tensors = {

@@ -13,7 +13,6 @@ import numpy.typing as npt
 
 from keras_albert import tasks
 from keras_albert.layers.base_layer import get_activation
-from keras_albert.tasks.classification.early_exit import with_last_head
 from keras_albert.tasks.table import TASKS, TaskRow
 from keras_albert.tasks.task import AlbertTask
 from keras_albert.text.tags import pattern_of_words, tags_to_spans
@@ -35,13 +34,9 @@ def row_of(task: AlbertTask) -> TaskRow:
     return row
 
 
-def with_one_head(task: AlbertTask) -> Any:
-    """Return a task without the heads that a model of its depth does not run."""
-    return with_last_head(task) if getattr(task, "exits", 0) else task
-
-
 def check_activations(task: AlbertTask) -> None:
-    """Raise if an activation is a user's, which the writing process cannot find."""
+    """Raise if a class or an activation is a user's, unknown to the other process."""
+    row_of(task)
     for layer in all_layers(task):
         function = get_activation(getattr(layer, "activation", None) or "linear")
         if function.__module__.partition(".")[0] not in ("keras", "keras_albert"):

@@ -70,7 +70,6 @@ def export_transformers_onnx(task: AlbertTask, path: Path) -> Path:
 
 def check_task(task: AlbertTask) -> None:
     """Raise if a task cannot be written, for any of the reasons in the docstring."""
-    shared.row_of(task)
     shared.check_tokenizer(task, "The folder")
     _config(task)
     check_onnx()
@@ -82,11 +81,8 @@ def write_folder(task: AlbertTask, folder: Path, models: Sequence[str]) -> None:
     length = min(preprocessor.max_length, task.backbone.max_sequence_length)
     tokenizer = write_tokenizer_files(folder, preprocessor.tokenizer.proto, length)
     special = {role: tokenizer[role] for role in ROLES}
-    for name, content in (
-        (CONFIG_FILE, _config(task)),
-        ("special_tokens_map.json", special),
-    ):
-        write_json(folder / name, content)
+    write_json(folder / CONFIG_FILE, _config(task))
+    write_json(folder / "special_tokens_map.json", special)
     if type(task).__name__ == "AlbertTextEmbedder":
         write_modules(task, folder)
     (folder / "onnx").mkdir()
@@ -102,8 +98,7 @@ def _config(task: AlbertTask) -> dict[str, Any]:
             "Received a question answerer with head='conditional'. Export it with "
             'format="onnx", or train one with head="independent".'
         )
-    row = type(task).__name__
-    name = "AlbertMaskedLM" if row == "AlbertPretrainer" else row
+    name = shared.row_of(task).name.replace("Pretrainer", "MaskedLM")
     (foreign,) = (head.foreign for head in BERT.heads if head.task == name)
     special = task.preprocessor.tokenizer
     return {

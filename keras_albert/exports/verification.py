@@ -105,30 +105,25 @@ def verify(
         >>> sorted(verified.signatures)
         ['serve_document', 'serve_pair', 'serve_tokens', 'serving_default']
     """
-    path = fetch(directory)
-    if not path.is_dir():
-        msg = f"There is no directory {path}. Pass the path that `export` returned."
-        raise ValueError(msg)
-    path = path.absolute()
+    path = fetch(directory).absolute()
     version = served_version(path) or path
     if not (version / "saved_model.pb").is_file():
         raise ValueError(
-            f"{version} contains no `saved_model.pb`, so it is not a SavedModel. Pass "
-            "the path that `export` returned, or the directory above it."
+            f"{version} contains no `saved_model.pb`. Pass the path that `export` "
+            "returned, or the directory above it."
         )
     read, replayed = _replay(version, python or sys.executable)
     unknown = [name for name in read["operations"] if name.startswith(_NOT_SERVED)]
     if unknown:
         raise ValueError(
-            f"{version} has operations that a stock TensorFlow Serving does not have: "
+            f"TensorFlow Serving does not have operations of {version}: "
             f"{', '.join(unknown)}. Export it with this package from the task."
         )
     for request in replayed:
         if "error" in request:
             msg = f"{version} cannot run {request['signature']}: {request['error']}"
             raise ValueError(msg)
-    differences = [x for request in replayed for x in request["differences"]]
-    largest = float(np.max([0.0, *differences]))
+    largest = float(np.max([0.0, *(x for one in replayed for x in one["differences"])]))
     if not largest <= _TOLERANCE:
         raise ValueError(
             f"{version} returns different results than when it was written: they "
@@ -170,11 +165,8 @@ def _replay(
     version: Path, python: str | os.PathLike[str]
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Run `replay_program`: return what it read, and each replayed request."""
-    finished = run_child(
-        [os.fspath(python), "-I"],
-        str(Path(__file__).with_name("replay_program.py")),
-        [str(version)],
-    )
+    program = str(Path(__file__).with_name("replay_program.py"))
+    finished = run_child([os.fspath(python), "-I"], program, [str(version)])
     read, *replayed = [json.loads(x) for x in finished.stdout.splitlines()] or [{}]
     missing = re.search("^ModuleNotFoundError: (.*)", finished.stderr, re.MULTILINE)
     if finished.returncode and missing is not None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from keras_albert.exports.mediapipe import add_metadata
+from keras_albert.exports.litert import add_metadata
 from keras_albert.exports.shared import row_of
 from keras_albert.tasks.presets import load_saved_task
 from keras_albert.tasks.task import AlbertTask
@@ -72,7 +72,7 @@ def _make_function(
             ids = {**ids, "start_positions": unknown}
         if bundle is not None and bundle["max_length"] is not None:
             ids = _truncate(ids, **bundle)
-        outputs = _name_outputs(task, ids, task(ids, training=False))
+        outputs = name_outputs(task, ids, task(ids, training=False))
         return outputs if bundle is None else {"output": outputs[bundle["output"]]}
 
     return tf.function(serve, input_signature=[specs])
@@ -90,7 +90,8 @@ def _truncate(ids: Tensors, max_length: int, sep: int, **_: Any) -> Tensors:
 _PLACES = frozenset({"mask_positions"})
 
 
-def _name_outputs(task: AlbertTask, ids: Tensors, outputs: Any) -> Tensors:
+def name_outputs(task: AlbertTask, ids: Tensors, outputs: Any) -> Tensors:
+    """Return the outputs for ids, and what follows from them, by name."""
     match row_of(task).outputs:
         case None:
             return outputs
@@ -108,7 +109,9 @@ def _name_outputs(task: AlbertTask, ids: Tensors, outputs: Any) -> Tensors:
         case "choices":
             is_present = tf.reduce_any(ids["padding_mask"] != 0, axis=-1)
             scores = tf.where(is_present, tf.nn.softmax(outputs), 0.0)
-            best = tf.argmax(scores, axis=-1, output_type=tf.int32)
+            # An argmax over no choices is undefined.
+            padded = tf.pad(scores, [[0, 0], [0, 1]], constant_values=-1.0)
+            best = tf.argmax(padded, axis=-1, output_type=tf.int32)
             index = tf.where(tf.reduce_any(is_present, axis=-1), best, -1)
             return {"logits": outputs, "scores": scores, "index": index}
         case name:

@@ -69,7 +69,7 @@ _PROBES: list[keras.Variable] = []
 
 def _probe() -> keras.Variable:
     if not _PROBES:
-        _PROBES.append(keras.Variable(0.0, dtype="float32", name="probe"))
+        _PROBES.append(keras.Variable("zeros", (), "float32", name="probe"))
     return _PROBES[0]
 
 

@@ -31,7 +31,7 @@ TASKS = {
     for row in (
         TaskRow(
             "AlbertClassifier",
-            "classification:ClassifierGraph",
+            "tasks:ClassifierGraph",
             "text-classification",
             'model.classify("a text")',
             outputs="classes",
@@ -40,7 +40,7 @@ TASKS = {
         ),
         TaskRow(
             "AlbertMaskedLM",
-            "masked_lm:MaskedLMGraph",
+            "tasks:MaskedLMGraph",
             "fill-mask",
             'model.fill_mask("a [MASK] text")',
             outputs="logits",
@@ -49,27 +49,27 @@ TASKS = {
         ),
         TaskRow(
             "AlbertMultipleChoice",
-            "multiple_choice:MultipleChoiceGraph",
+            "tasks:MultipleChoiceGraph",
             "multiple-choice",
             'model.choose("a context", "a question", ["yes", "no"])',
             outputs="choices",
         ),
         TaskRow(
             "AlbertPretrainer",
-            "masked_lm:PretrainerGraph",
+            "tasks:PretrainerGraph",
             "fill-mask",
             'model.score_order(["a text"], ["the next"])',
             ranks="tokens",
         ),
         TaskRow(
             "AlbertQuestionAnswerer",
-            "question_answering:QuestionAnswererGraph",
+            "documents:QuestionAnswererGraph",
             "question-answering",
             'model.answer("a question", "a context")',
         ),
         TaskRow(
             "AlbertTextEmbedder",
-            "text_embedding:TextEmbedderGraph",
+            "tasks:TextEmbedderGraph",
             "sentence-similarity",
             'model.embed(["a text"])',
             outputs="embedding",
@@ -77,7 +77,7 @@ TASKS = {
         ),
         TaskRow(
             "AlbertTokenClassifier",
-            "token_classification:TokenClassifierGraph",
+            "documents:TokenClassifierGraph",
             "token-classification",
             'model.tag("a text")',
             outputs="tags",
@@ -94,7 +94,7 @@ WRITERS = {
     "tf_saved_model": "exports.saved_model.export:export_saved_model",
     "onnx": "exports.onnx.export:export_onnx",
     "litert": "exports.litert:export_litert",
-    "mediapipe": "exports.mediapipe:export_mediapipe",
+    "mediapipe": "exports.litert:export_mediapipe",
     "transformers_onnx": "exports.transformers_onnx:export_transformers_onnx",
     "web_page": "exports.web_page:export_web_page",
 }

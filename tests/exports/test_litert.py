@@ -13,8 +13,11 @@ from tests.exports.served_models import make_task, write
 from tests.exports.token_cases import (
     CASES,
     assert_as_predicted,
+    check_missing_choices,
     check_numbers,
+    check_scores,
     random_ids,
+    wrong_ids,
 )
 from tests.one_backend import on_one_backend_except
 
@@ -86,18 +89,9 @@ def test_gives_the_numbers_of_predict(case, tasks, paths):
 
 def test_what_clients_read_follows_from_the_numbers(tasks, paths):
     for case in ("classifier", "tagger"):
-        found = load(paths[case])(**random_ids(tasks[case], (5, 7)))
-        powers = np.exp(found["logits"])
-        expected = powers / powers.sum(axis=-1, keepdims=True)
-        np.testing.assert_allclose(found["probabilities"], expected, atol=1e-6)
-        np.testing.assert_allclose(found["score"], expected.max(axis=-1), atol=1e-6)
-        assert (found["index"] == expected.argmax(axis=-1)).all()
-        assert found["index"].dtype == np.int32
-    inputs = random_ids(tasks["chooser"], (2, 3, 7))
-    inputs["padding_mask"][1] = 0
-    found = load(paths["chooser"])(**inputs)
-    np.testing.assert_allclose(found["scores"].sum(axis=1), [1, 0], atol=1e-6)
-    assert found["index"].tolist() == [found["scores"][0].argmax(), -1]
+        check_scores(load(paths[case])(**random_ids(tasks[case], (5, 7))))
+    run = load(paths["chooser"])
+    check_missing_choices(tasks["chooser"], lambda inputs: run(**inputs))
 
 
 def test_weights_are_there_once_whatever_the_depth(tasks, paths):
@@ -137,41 +131,24 @@ def test_bad_ids_are_an_error(tasks, paths):
 
 
 def test_an_id_without_an_embedding_is_an_error(tasks, paths):
-    """Keras counts negative ids from the end."""
-    wrong = {"token_ids": (-5, -1, 130), "segment_ids": (-1, 2)}
-    wrong |= {"mask_positions": (-1, 9)}
     for file in ("classifier", "filler", *SMALLER):
         case = "filler" if file == "filler" else "classifier"
-        inputs = random_ids(tasks[case], *CASES[case][3:])
-        for name, numbers in wrong.items():
-            for number in numbers if name in inputs else ():
-                ids = inputs[name].copy()
-                ids[1, 1] = number
-                with pytest.raises(RuntimeError, match="out of bounds"):
-                    load(paths[file])(**inputs | {name: ids})
+        for wrong in wrong_ids(random_ids(tasks[case], *CASES[case][3:])):
+            with pytest.raises(RuntimeError, match="out of bounds"):
+                load(paths[file])(**wrong)
 
 
 # Keras transposes a vector of scales in the masked language model's head.
 @pytest.mark.filterwarnings("ignore:.*The use of `x.T`:UserWarning")
-def test_what_keras_quantized_becomes_float32(tiny_proto):
+def test_what_keras_quantized_becomes_float32(tasks, paths):
     """LiteRT has no operations for Keras' int8."""
-    task = make_task("MaskedLM", tiny_proto)
+    task = tasks["rounded"]
     inputs = random_ids(task, *CASES["filler"][3:])
-    before = task.predict(inputs, verbose=0)
-    task.quantize("int8")
     plain = float_task(task)
     assert {variable.dtype for variable in plain.weights} == {"float32"}
     found, rounded = (model.predict(inputs, verbose=0) for model in (plain, task))
-    for other in (before, rounded):
-        assert 0 < np.abs(other - found).max() < 0.3 * found.std()
-
-
-@pytest.mark.filterwarnings("ignore:.*The use of `x.T`:UserWarning")
-def test_what_keras_quantized_is_exported(tasks, paths):
-    task = tasks["rounded"]
-    inputs = random_ids(task, *CASES["filler"][3:])
-    found = load(paths["rounded"])(**inputs)["logits"]
-    assert_as_predicted(found, float_task(task).predict(inputs, verbose=0))
+    assert 0 < np.abs(rounded - found).max() < 0.3 * found.std()
+    assert_as_predicted(load(paths["rounded"])(**inputs)["logits"], found)
     assert b"Flex" not in paths["rounded"].read_bytes()
 
 
@@ -208,3 +185,16 @@ def test_a_file_says_what_it_is(tiny_proto, tmp_path):
     assert {tuple(each["shape_signature"]) for each in details} == {(-1, LENGTH)}
     with pytest.raises(FileExistsError, match="pass overwrite=True"):
         task.export(path, format="litert")
+
+
+def test_mediapipe_answers_strings_as_python_does(tmp_path):
+    text = pytest.importorskip("mediapipe.tasks.python.text", exc_type=ImportError)
+    classifier = AlbertClassifier.from_preset("albert_small_en_uncased_sst2")
+    path = tmp_path / "films.tflite"
+    assert classifier.export(path, format="mediapipe") == path
+    texts = ["A Great film, isn't it?", "dull and slow ...", "it has scenes. " * 300]
+    with text.TextClassifier.create_from_model_path(str(path)) as client:
+        for each, expected in zip(texts, classifier.classify(texts), strict=True):
+            best = client.classify(each).classifications[0].categories[0]
+            assert best.category_name == expected["label"]
+            assert best.score == pytest.approx(expected["score"], abs=1e-4)

@@ -266,19 +266,6 @@ def test_answers_in_transformers_js(name, tasks, in_node):
     np.testing.assert_allclose(found, best, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", ["embedder", "first"])
-def test_vectors_in_sentence_transformers(name, tasks, folders):
-    """It loads ONNX models by Optimum, which may not support this transformers."""
-    pytest.importorskip("optimum.onnxruntime", exc_type=ImportError)
-    library = pytest.importorskip("sentence_transformers")
-    files = {"file_name": "model.onnx", "subfolder": "onnx"}
-    model = library.SentenceTransformer(
-        *(str(folders[name]),), backend="onnx", device="cpu", model_kwargs=files
-    )
-    found = model.encode(MANY)
-    np.testing.assert_allclose(found, tasks[name].embed(MANY), atol=1e-5)
-
-
 def test_an_earlier_export_is_replaced_and_a_checkpoint_is_not(tasks, tmp_path):
     (tmp_path / "README.md").write_text("mine")
     tasks["filler"].export(tmp_path, **FORMAT)
@@ -301,6 +288,6 @@ def test_what_clients_cannot_compute_is_refused(tasks, tiny_proto, tmp_path):
     bare = type(tasks["filler"])(tasks["filler"].backbone)
     with pytest.raises(ValueError, match="this task has no preprocessor"):
         bare.export(path, **FORMAT)
-    with pytest.raises(ValueError, match="has no option 'quantize'"):
+    with pytest.raises(ValueError, match="has no option `quantize`"):
         tasks["filler"].export(path, quantize="int8", **FORMAT)
     assert not path.exists()

@@ -134,10 +134,9 @@ def test_a_truncated_file_is_named(copy, file, size, message):
 
 
 def test_what_is_no_export_is_refused(copy, tmp_path):
-    with pytest.raises(ValueError, match=r"There is no directory .*none"):
-        verify(tmp_path / "none")
-    with pytest.raises(ValueError, match=r"contains no `saved_model.pb`"):
-        verify(copy / "variables")
+    for path in (tmp_path / "none", copy / "variables"):
+        with pytest.raises(ValueError, match=rf"{path} contains no `saved_model.pb`"):
+            verify(path)
 
 
 def test_an_operation_that_no_server_has_is_named(copy, answering):
@@ -148,7 +147,7 @@ def test_an_operation_that_no_server_has_is_named(copy, answering):
     with pytest.raises(RuntimeError, match="Op type not registered 'Tenh'"):
         program.load(str(copy))
     read = {"signatures": {}, "operations": ["Add", "PyFunc", "XlaDot"], "requests": 0}
-    with pytest.raises(ValueError, match="Serving does not have: PyFunc"):
+    with pytest.raises(ValueError, match=r"does not have operations .*: PyFunc"):
         answering(f"echo '{json.dumps(read)}'")
 
 
@@ -205,16 +204,6 @@ def test_without_tensorflow_it_says_what_to_install(answering):
         answering(f'exec "{sys.executable}" -S "$@"')
 
 
-def test_a_changed_bit_is_found(copy):
-    """Most bits are checked by TensorFlow's checksums alone."""
-    path = copy / WARM_UP
-    contents = bytearray(path.read_bytes())
-    contents[contents.index(b"A short text") + 3] ^= 1
-    path.write_bytes(contents)
-    with pytest.raises(ValueError, match="corrupted record"):
-        program.read_warm_up(str(copy))
-
-
 def test_warm_up_requests_are_a_servers(classifier, export, verified):
     api = pytest.importorskip("tensorflow_serving.apis.prediction_log_pb2")
     from google.protobuf import json_format
@@ -224,10 +213,10 @@ def test_warm_up_requests_are_a_servers(classifier, export, verified):
     logs = [api.PredictionLog.FromString(record.numpy()) for record in records]
     assert {log.WhichOneof("log_type") for log in logs} == {"predict_log"}
     asked = [log.predict_log.request for log in logs]
-    names = ["serving_default", "serve_pair", "serve_document", "serve_tokens"]
+    names = ["serving_default", "serve_pair", "serve_tokens", "serve_document"]
     signatures = [request.model_spec.signature_name for request in asked]
     assert signatures == [name for name in names for _ in range(2)]
-    shapes = [tuple(tf.make_ndarray(r.inputs["token_ids"]).shape) for r in asked[-2:]]
+    shapes = [tuple(tf.make_ndarray(r.inputs["token_ids"]).shape) for r in asked[4:6]]
     assert shapes == [(2, 8), (1, 40)]
     for log in logs[:2]:
         texts = tf.make_ndarray(log.predict_log.request.inputs["text"])

@@ -76,3 +76,32 @@ def random_ids(task, shape, extra=None):
         "padding_mask": mask,
     }
     return inputs | (extra or {})
+
+
+def check_scores(found):
+    """What clients read follows from the logits."""
+    powers = np.exp(found["logits"])
+    expected = powers / powers.sum(axis=-1, keepdims=True)
+    np.testing.assert_allclose(found["probabilities"], expected, atol=1e-6)
+    np.testing.assert_allclose(found["score"], expected.max(axis=-1), atol=1e-6)
+    assert (found["index"] == expected.argmax(axis=-1)).all()
+    assert found["index"].dtype == np.int32
+
+
+def check_missing_choices(task, run):
+    """A question without choices has none."""
+    inputs = random_ids(task, (2, 3, 7))
+    inputs["padding_mask"][1] = 0
+    found = run(inputs)
+    np.testing.assert_allclose(found["scores"].sum(axis=1), [1, 0], atol=1e-6)
+    assert found["index"].tolist() == [found["scores"][0].argmax(), -1]
+
+
+def wrong_ids(inputs):
+    """Yield inputs with an id that has no embedding; frameworks count from the end."""
+    wrong = {"token_ids": (-5, -1, 130), "segment_ids": (-1, 2)}
+    for name, numbers in (wrong | {"mask_positions": (-1, 9)}).items():
+        for number in numbers if name in inputs else ():
+            ids = inputs[name].copy()
+            ids[1, 1] = number
+            yield inputs | {name: ids}

@@ -281,6 +281,13 @@ def test_a_backbone_that_keras_runs(change):
     torch.testing.assert_close(found, expected, atol=2e-2, rtol=2e-2)
 
 
+def test_the_first_call_of_a_process_may_be_in_fit(monkeypatch):
+    """`fit` builds its model in a scope where variables have no values yet."""
+    monkeypatch.setattr(torch_inference, "_PROBES", [])
+    with torch.no_grad(), keras.StatelessScope():
+        assert use_torch_inference(torch.zeros(1))
+
+
 def test_torch_compile():
     backbone = make_backbone(num_layers=2)
     ids = {name: torch.as_tensor(x) for name, x in make_ids().items()}

@@ -31,6 +31,11 @@ DTYPES = {
 }
 
 
+# Operations of the same name and defaults as Keras' activations.
+_ACTIVATIONS = ["Elu", "Gelu", "Mish", "Relu", "Selu", "Sigmoid", "Softmax"]
+_ACTIVATIONS += ["Softplus", "Softsign", "Tanh"]
+
+
 class OnnxBuilder:
     """A builder of an ONNX graph."""
 
@@ -190,33 +195,27 @@ class OnnxBuilder:
     def activate(self, function: Callable[..., Any], x: Any) -> Any:
         """Run a Keras activation function."""
         op = self.op
-        known: dict[Callable[..., Any], Callable[[], Any]] = {
-            keras.activations.linear: lambda: x,
-            gelu_approximate: lambda: op.Gelu(x, approximate="tanh"),
-            keras.activations.gelu: lambda: op.Gelu(x),
-            keras.activations.relu: lambda: op.Relu(x),
-            keras.activations.relu6: lambda: op.Clip(x, 0.0, 6.0),
-            keras.activations.leaky_relu: lambda: op.LeakyRelu(x, alpha=0.2),
-            keras.activations.elu: lambda: op.Elu(x),
-            keras.activations.selu: lambda: op.Selu(x),
-            keras.activations.silu: lambda: op.Mul(x, op.Sigmoid(x)),
-            keras.activations.mish: lambda: op.Mish(x),
-            keras.activations.softplus: lambda: op.Softplus(x),
-            keras.activations.softsign: lambda: op.Softsign(x),
-            keras.activations.tanh: lambda: op.Tanh(x),
-            keras.activations.sigmoid: lambda: op.Sigmoid(x),
-            keras.activations.exponential: lambda: op.Exp(x),
-            keras.activations.softmax: lambda: op.Softmax(x),
-            keras.activations.log_softmax: lambda: op.LogSoftmax(x),
+        known: dict[Callable[..., Any], Callable[[Any], Any]] = {
+            keras.activations.linear: lambda x: x,
+            gelu_approximate: lambda x: op.Gelu(x, approximate="tanh"),
+            keras.activations.relu6: lambda x: op.Clip(x, 0.0, 6.0),
+            keras.activations.leaky_relu: lambda x: op.LeakyRelu(x, alpha=0.2),
+            keras.activations.silu: lambda x: op.Mul(x, op.Sigmoid(x)),
+            keras.activations.exponential: op.Exp,
+            keras.activations.log_softmax: op.LogSoftmax,
+        }
+        known |= {
+            getattr(keras.activations, name.lower()): getattr(op, name)
+            for name in _ACTIVATIONS
         }
         if function not in known:
-            names = ", ".join(sorted(known_one.__name__ for known_one in known))
+            names = ", ".join(sorted(each.__name__ for each in known))
             raise ValueError(
                 "The ONNX export does not know the activation "
                 f"{getattr(function, '__name__', function)!r}. It knows: {names}. "
                 "Train with one of them, or export a SavedModel, which takes Keras'."
             )
-        return known[function]()
+        return known[function](x)
 
 
 # The attention bias of padding; finite, so that a row of padding only has no NaN.

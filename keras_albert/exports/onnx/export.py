@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from keras_albert.exports import shared
+from keras_albert.tasks.classification.early_exit import with_last_head
 from keras_albert.tasks.task import AlbertTask
 from keras_albert.utils.arguments import check_choice
 from keras_albert.utils.atomic_files import atomic_file, check_new_file
@@ -66,7 +67,16 @@ def export_onnx(
         ...     "films.onnx", format="onnx", inputs="text", quantize="int8")
         PosixPath('films.onnx')
     """
-    _check_arguments(task, inputs, pairs, quantize)
+    row = shared.row_of(task)
+    check_choice(("tokens", "text"), inputs=inputs)
+    check_choice((None, "int8"), quantize=quantize)
+    if pairs and not (row.pairs and inputs == "text"):
+        raise ValueError(
+            "`pairs` is for a classifier, masked language model or embedder with "
+            f'inputs="text". Received: {row.name}, {inputs=}'
+        )
+    if inputs == "text":
+        shared.check_tokenizer(task, "A model of texts")
     check_new_file(path, overwrite)
     check_onnx()
     # The path is tried first, so that errors appear before any work is done.
@@ -100,7 +110,7 @@ def write_onnx(
     quantize: bool = False,
 ) -> None:
     """Write a task to a new file; `inputs` as in `export`, or "transformers"."""
-    task = shared.with_one_head(task)
+    task = with_last_head(task)
     build = import_module("keras_albert.exports.onnx.builder").build_onnx_model
     # The only type of metadata in ONNX is string.
     described = {
@@ -108,18 +118,3 @@ def write_onnx(
         for name, x in shared.describe_model(task, inputs).items()
     }
     path.write_bytes(build(task, inputs, pairs, quantize, described))
-
-
-def _check_arguments(
-    task: AlbertTask, inputs: str, pairs: bool, quantize: str | None
-) -> None:
-    row = shared.row_of(task)
-    check_choice(("tokens", "text"), inputs=inputs)
-    check_choice((None, "int8"), quantize=quantize)
-    if pairs and not (row.pairs and inputs == "text"):
-        raise ValueError(
-            "`pairs` is for a classifier, masked language model or embedder with "
-            f'inputs="text". Received: {type(task).__name__}, {inputs=}'
-        )
-    if inputs == "text":
-        shared.check_tokenizer(task, "A model of texts")

@@ -52,8 +52,8 @@ class OnnxTask(OnnxBackbone):
         is_told = op.ReduceMax(segments, [-1], keepdims=1)
         segments = op.Where(op.Greater(is_told, 0), segments, second)
         ids = dict(zip(ID_NAMES, (tokens, segments, mask), strict=True))
-        for name, (value, *axes_of) in self.transformers_outputs(ids).items():
-            builder.output(name, value, *axes_of)
+        for name, output in self.transformers_outputs(ids).items():
+            builder.output(name, *output)
 
     def transformers_outputs(self, ids: dict[str, Any]) -> dict[str, tuple[Any, ...]]:
         """Return the outputs by transformers' names, each with its axes."""

@@ -85,8 +85,7 @@ class OnnxText:
         ones = op.Add(op.Mul(starts, 0), 1)
         marks = op.ScatterElements(marks, starts, ones, reduction="add")
         is_first = builder.cast(op.Slice(marks, [0], [-1]), "bool")
-        is_behind = op.Concat([0], builder.cast(is_byte, "int64"), axis=0)
-        is_behind = builder.cast(op.Slice(is_behind, [0], [-1]), "bool")
+        is_behind = self.previous(is_byte, False)
         is_kept = op.Or(op.Not(op.And(is_byte, is_behind)), is_first)
         kept = op.Concat(builder.cast(is_kept, "int64"), [0], axis=0)
         starts = op.Gather(op.CumSum(kept, 0, exclusive=1), starts)
@@ -107,12 +106,27 @@ class OnnxText:
             first = last
         return found
 
-    def count(self, rows: Any, column: Any, values: Any = None) -> Any:
-        """Count the items of each text, or add up their values."""
+    def count(self, rows: Any, column: Any) -> Any:
+        """Count the items of each text."""
+        return self.reduce(self.op.Add(self.op.Mul(rows, 0), 1), rows, column)
+
+    def reduce(
+        self, values: Any, rows: Any, column: Any, how: str = "add", start: Any = 0
+    ) -> Any:
+        """Add up the values of each text, or return the `"max"` or `"min"` of them."""
         op = self.op
-        values = op.Add(op.Mul(rows, 0), 1) if values is None else values
-        zeros = op.Expand([0], self.builder.size(column, 0))
-        return op.ScatterElements(zeros, rows, values, reduction="add")
+        start = op.Expand(op.CastLike(start, values), self.builder.size(column, 0))
+        return op.ScatterElements(start, rows, values, reduction=how)
+
+    def previous(self, values: Any, first: Any) -> Any:
+        """Return the value before each one, and `first` for the first."""
+        first = self.op.Reshape(self.op.CastLike(first, values), [1])
+        return self.op.Slice(self.op.Concat(first, values, axis=0), [0], [-1])
+
+    def following(self, values: Any, last: Any) -> Any:
+        """Return the value after each one, and `last` for the last."""
+        last = self.op.Reshape(self.op.CastLike(last, values), [1])
+        return self.op.Slice(self.op.Concat(values, last, axis=0), [1], [2**31])
 
     def positions(self, values: Any) -> Any:
         """Return the indices of values `(n,)`."""
@@ -198,9 +212,8 @@ class OnnxCharacters:
         self.texts = texts
         found = split(texts, column, "(?s).")
         self._characters, begins, ends, rows, self._firsts = found
-        zeros = op.Expand([0], texts.builder.size(column, 0))
         # An empty text has no characters and keeps the length 0.
-        self.byte_lengths = op.ScatterElements(zeros, rows, ends, reduction="max")
+        self.byte_lengths = texts.reduce(ends, rows, column, "max")
         # One more position for each text: the one after its last byte.
         spaces = op.Add(self.byte_lengths, 1)
         self._bases = op.CumSum(spaces, 0, exclusive=1)
@@ -230,8 +243,7 @@ class OnnxCharacters:
         # In SentencePiece, a piece ends where the next one starts, or with its text.
         final = op.Add(pieces.begins, op.Sub(pieces.lengths, 1))
         is_final = op.Equal(self.texts.positions(pieces.ids), op.Gather(final, rows))
-        behind = op.Concat(op.Slice(pieces.places, [1], [2**31]), [0], axis=0)
-        behind = op.Slice(behind, [0], builder.size(pieces.ids, 0))
+        behind = self.texts.following(pieces.places, 0)
         behind = op.Where(is_final, op.Gather(self.byte_lengths, rows), behind)
         end = self.at_bytes(rows, behind if pieces.ends is None else pieces.ends)
         blank = character_class(map(ord, BLANKS))
@@ -327,15 +339,9 @@ class OnnxWordPiece:
         """Give the text of a character to the last of its pieces."""
         op = self.op
         ids, starts, ends, rows = pieces
-        following = (self._behind(starts), self._behind(rows))
-        is_same = op.Equal(following[1], rows)
-        return ids, starts, op.Where(is_same, op.Min(ends, following[0]), ends), rows
-
-    def _behind(self, values: Any) -> Any:
-        """Return the next value of each one, -1 for the last."""
-        count = self.builder.size(values, 0)
-        moved = self.op.Concat(self.op.Slice(values, [1], [2**31]), [-1], axis=0)
-        return self.op.Slice(moved, [0], count)
+        is_same = op.Equal(self.texts.following(rows, -1), rows)
+        next_start = self.texts.following(starts, -1)
+        return ids, starts, op.Where(is_same, op.Min(ends, next_start), ends), rows
 
     def _look_up(
         self, strings: Any, keys: list[str], values: list[int], default: int
@@ -364,11 +370,8 @@ class OnnxWordPiece:
         is_space = self._is_of(characters, word_piece.SPACE)
         is_inside = op.Not(op.Or(is_space, self._is_of(characters, word_piece.ALONE)))
         # A character goes on a word if it and the one before it are inside words.
-        inside = builder.cast(is_inside, "int64")
-        before = op.Slice(op.Concat([0], inside, axis=0), [0], [-1])
-        row_before = op.Slice(op.Concat([-1], rows, axis=0), [0], [-1])
-        goes_on = op.And(is_inside, builder.cast(before, "bool"))
-        goes_on = op.And(goes_on, op.Equal(rows, row_before))
+        goes_on = op.And(is_inside, texts.previous(is_inside, False))
+        goes_on = op.And(goes_on, op.Equal(rows, texts.previous(rows, -1)))
         is_inked = op.Not(is_space)
         characters, begins, ends, rows, goes_on = (
             op.Compress(x, is_inked, axis=0)
@@ -405,9 +408,7 @@ class OnnxWordPiece:
         ids = self._look_up(tokens, pieces, list(range(len(pieces))), unknown)
         word = texts.numbers(token_begins, builder.size(ids, 0))
         # The pieces before an unknown one stay; of the word, only that is a token.
-        count = builder.size(ids, 0)
-        lasts = op.Concat(op.Slice(token_begins, [1], [2**31]), count, axis=0)
-        lasts = op.Sub(op.Slice(lasts, [0], builder.size(token_begins, 0)), 1)
+        lasts = op.Sub(texts.following(token_begins, builder.size(ids, 0)), 1)
         is_unknown = op.Equal(op.Gather(ids, op.Gather(lasts, word)), unknown)
         is_one = op.Or(op.Not(is_unknown), op.Equal(ids, unknown))
         ids, word = (op.Compress(x, is_one, axis=0) for x in (ids, word))
@@ -417,7 +418,7 @@ class OnnxWordPiece:
         total = op.ReduceSum(lengths, keepdims=1)
         source = texts.numbers(new_begins, total)
         word_begins = op.Gather(new_begins, firsts)
-        word_ends = op.Slice(op.Concat(word_begins, total, axis=0), [1], [2**31])
+        word_ends = texts.following(word_begins, total)
         sizes = [len(piece.removeprefix(word_piece.CONTINUES)) for piece in pieces]
         size = op.Gather(op.Constant(value_ints=sizes), ids)
         is_whole = op.Equal(ids, unknown)

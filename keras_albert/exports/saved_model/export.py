@@ -73,22 +73,19 @@ def export_saved_model(
         >>> classifier.export("served/films")
         PosixPath('served/films/1')
     """
-    row_of(task)
     check_activations(task)
     check_tokenizer(task, "A SavedModel")
     options: dict[str, Any] = _check_options(task, max_length, top_k)
     check_packages(
         "The SavedModel export", "tensorflow-text", "tensorflow", "tensorflow_text"
     )
-    manifest = describe_model(task, "text") | options
-    manifest["trained"] = _describe_training(task)
-    options["manifest"] = manifest
+    trained = {"trained": _describe_training(task)}
+    options["manifest"] = describe_model(task, "text") | options | trained
     target = path / str(_choose_version(path, version))
     with atomic_directory(target) as directory, temporary_directory(target) as preset:
         task.save_to_preset(preset)
-        program = "keras_albert.exports.saved_model.write"
-        arguments = (str(preset), str(directory), json.dumps(options))
-        run_in_tensorflow("SavedModel", program, *arguments)
+        arguments = str(preset), str(directory), json.dumps(options)
+        run_in_tensorflow("SavedModel", f"{__package__}.write", *arguments)
         # Another process may have written this version; files of both must not mix.
         _check_new_version(target)
     return target
@@ -102,17 +99,14 @@ def _describe_training(task: AlbertTask) -> dict[str, Any]:
         "from_loaded_weights": task.backbone.pretrained,
     }
     optimizer = getattr(task, "optimizer", None)
-    if optimizer is not None:
-        steps = int(keras.ops.convert_to_numpy(optimizer.iterations))
-        if steps:
-            described |= {"optimizer": optimizer.name, "steps": steps}
+    if optimizer is not None and (steps := int(optimizer.iterations)):
+        described |= {"optimizer": optimizer.name, "steps": steps}
     return described
 
 
 def _choose_version(path: Path, version: int | None) -> int:
-    if path.exists() and not path.is_dir():
-        msg = f"{path} is a file, but the export is a directory. Choose another path."
-        raise NotADirectoryError(msg)
+    if path.is_file():
+        raise NotADirectoryError(f"{path} is a file. Choose another path.")
     versions = served_versions(path)
     if version is None:
         return max(versions, default=0) + 1
@@ -153,10 +147,8 @@ def _check_options(
     preprocessor = task.preprocessor
     if max_length is None:
         max_length = preprocessor.max_length
-    shortest = preprocessor.shortest_length
-    longest = task.backbone.max_sequence_length
-    check_at_least(shortest, max_length=max_length)
-    check_at_most(longest, max_length=max_length)
+    check_at_least(preprocessor.shortest_length, max_length=max_length)
+    check_at_most(task.backbone.max_sequence_length, max_length=max_length)
     # The token classifier's stride must fit its windows, which may now be shorter.
     window_stride(getattr(preprocessor, "stride", None), max_length - 2)
     if top_k is not None:
@@ -166,8 +158,8 @@ def _check_options(
                 "`top_k` is for models that rank classes or tokens, not for this "
                 f"{type(task).__name__}. Leave it out."
             )
-        is_of_tokens = ranks == "tokens"
-        most = task.backbone.vocabulary_size if is_of_tokens else task.num_classes
+        is_of_classes = ranks == "classes"
+        most = task.num_classes if is_of_classes else task.backbone.vocabulary_size
         check_positive(top_k=top_k)
         check_at_most(most, top_k=top_k)
     return {"max_length": max_length, "top_k": top_k}

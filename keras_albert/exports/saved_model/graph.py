@@ -1,7 +1,7 @@
 """The base class of all served TensorFlow graphs, and their windows."""
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -15,6 +15,9 @@ from keras_albert.preprocessors.in_graph import (
 )
 from keras_albert.tasks.task import AlbertTask
 from keras_albert.text.windows import OverlappingWindows, window_stride
+
+# A function from rows of ids to outputs by name.
+Answer = Callable[[dict[str, Any]], dict[str, Any]]
 
 # A server pads strings with "", and numbers with zero.
 _NOTHING = {tf.string: "", tf.int32: 0, tf.float32: 0.0}
@@ -40,6 +43,20 @@ class TaskGraph:
 
     def signatures(self) -> dict[str, Any]:
         """Return the served functions by name."""
+        return self.row_signatures(self.answer)
+
+    def row_signatures(self, answer: Answer) -> dict[str, Any]:
+        """Make the served functions that answer texts, pairs and ids."""
+        return {
+            "serving_default": text_signature(lambda text: answer(self.pack(text))),
+            "serve_pair": text_signature(
+                lambda text, text_pair: answer(self.pack(text, text_pair))
+            ),
+            "serve_tokens": self.tokens_signature(answer),
+        }
+
+    def answer(self, inputs: dict[str, Any]) -> dict[str, Any]:
+        """Return the outputs for rows of ids."""
         raise NotImplementedError
 
     def run(self, inputs: dict[str, Any]) -> Any:
@@ -48,16 +65,18 @@ class TaskGraph:
 
     def pack(self, *texts: Any) -> dict[str, Any]:
         """Pack each text or pair into a row, padded to the longest."""
+        return self.pack_tokens(self.tokenizer.tokenize(text) for text in texts)
+
+    def pack_tokens(self, tokens: Iterable[Any]) -> dict[str, Any]:
+        """Pack one or two ragged tensors of ids."""
         return pack_in_graph(
-            tuple(self.tokenizer.tokenize(text) for text in texts),
+            tuple(tokens),
             self.special,
             self.preprocessor.max_length,
             getattr(self.preprocessor, "truncate", "round_robin"),
         )
 
-    def tokens_signature(
-        self, answer: Callable[[dict[str, Any]], dict[str, Any]], rank: int = 2
-    ) -> Any:
+    def tokens_signature(self, answer: Answer, rank: int = 2) -> Any:
         """Make the served function that takes ids instead of strings."""
         specs = [tf.TensorSpec((None,) * rank, tf.int32, name) for name in ID_NAMES]
 
@@ -66,12 +85,12 @@ class TaskGraph:
         ) -> dict[str, Any]:
             inputs = token_ids, segment_ids, padding_mask
             token_ids, segment_ids, padding_mask = check_rows(inputs, specs)
+            backbone = self.task.backbone
             fits = tf.debugging.assert_less_equal(
                 tf.shape(token_ids)[-1],
-                self.task.backbone.max_sequence_length,
+                backbone.max_sequence_length,
                 "`token_ids` has more tokens than the model reads. Truncate its rows.",
             )
-            backbone = self.task.backbone
             known = [
                 check_ids(token_ids, "token_ids", backbone.vocabulary_size),
                 check_ids(segment_ids, "segment_ids", max(2, backbone.num_segments)),
@@ -82,9 +101,8 @@ class TaskGraph:
             # A server pads a ragged batch with each row's first element, so that the
             # padded part of the mask is 1.
             is_real = tf.cast(token_ids != self.special.pad, tf.int32)
-            return answer(
-                dict(zip(ID_NAMES, (*ids, is_real * padding_mask), strict=True))
-            )
+            ids.append(is_real * padding_mask)
+            return answer(dict(zip(ID_NAMES, ids, strict=True)))
 
         return tf.function(serve_tokens, input_signature=specs, autograph=False)
 
@@ -159,9 +177,8 @@ class WindowGraph(OverlappingWindows):
     def places(self, offsets: Any, length: Any) -> tuple[Any, Any]:
         """Return the token at each position `(windows, length)`, 0 if not predicted."""
         place = (self.starts - offsets)[:, None] + tf.range(tf.cast(length, tf.int64))
-        is_owned = (place >= self.owned_from[:, None]) & (
-            place < self.owned_to[:, None]
-        )
+        low, high = self.owned_from[:, None], self.owned_to[:, None]
+        is_owned = (place >= low) & (place < high)
         return tf.where(is_owned, place, 0), is_owned
 
 

@@ -60,8 +60,10 @@ def join_exits(
 
 
 def with_last_head(classifier: Any) -> Any:
-    """Return a classifier with the head of its last layer alone, on its backbone."""
+    """Return a model with the head of its last layer alone: itself without exits."""
     # Other formats have one head.
+    if not getattr(classifier, "exits", 0):
+        return classifier
     parts = {"backbone": classifier.backbone, "preprocessor": classifier.preprocessor}
     copy = remake(classifier, **parts, exits=0)
     last = classifier.backbone.num_layers - 1

@@ -1,23 +1,13 @@
 """Variants of the backbone, and models quantized to int8, in ONNX Runtime."""
 
-import keras
 import numpy as np
 import pytest
 
-from keras_albert import (
-    AlbertBackbone,
-    AlbertClassifier,
-    AlbertClassifierPreprocessor,
-    AlbertTextEmbedder,
-    AlbertTokenizer,
-)
+from keras_albert import AlbertBackbone, AlbertClassifier, AlbertTextEmbedder
 from keras_albert.backbone import POOLER_INPUTS
 from keras_albert.exports.shared import float_weight, split_int8
-from keras_albert.text import train_vocabulary
-from keras_albert.tools.data_files import read_table
 from tests.exports.served_models import make_task
 from tests.exports.token_cases import SLOTS, random_ids
-from tests.one_backend import on_one_backend
 from tests.random_weights import add_noise
 
 pytest.importorskip("onnxscript")
@@ -154,43 +144,3 @@ def test_lora_on_int8_weights_is_exported(tiny_proto):
         variable.assign(np.full(variable.shape, 0.5))
     added = float_weight(pooler, "kernel") - before
     np.testing.assert_allclose(added, 2 * 0.5 * 0.5, atol=1e-6)
-
-
-@pytest.mark.shared_data
-@on_one_backend
-def test_real_sentences_lose_less_than_half_a_point(shared_data, tmp_path):
-    """Fine-tune on a part of SST-2, and evaluate on its whole validation set."""
-    data = {}
-    for name, limit in (("train", 6400), ("dev", None)):
-        table = read_table(shared_data / f"glue/SST-2/{name}.tsv", limit)
-        labels = np.array(table.columns["label"], int)
-        data[name] = table.columns["sentence"], labels
-    keras.utils.set_random_seed(0)
-    tokenizer = AlbertTokenizer(
-        train_vocabulary(data["train"][0], vocabulary_size=4000)
-    )
-    sizes = {"num_heads": 4, "embedding_dim": 64, "hidden_dim": 128}
-    backbone = AlbertBackbone(
-        vocabulary_size=4000,
-        num_layers=3,
-        intermediate_dim=512,
-        max_sequence_length=64,
-        **sizes,
-    )
-    preprocessor = AlbertClassifierPreprocessor(tokenizer, max_sequence_length=64)
-    task = AlbertClassifier(backbone, num_classes=2, preprocessor=preprocessor)
-    task.fit(*data["train"], batch_size=64, epochs=2, verbose=0)
-
-    texts, labels = data["dev"]
-    inputs = {
-        key: np.asarray(rows, np.int32)
-        for key, rows in task.preprocessor(texts).items()
-    }
-    found = {
-        quantize: run(export(task, tmp_path, quantize=quantize), inputs)["index"]
-        for quantize in (None, "int8")
-    }
-    exact, rounded = (np.mean(index == labels) for index in found.values())
-    assert len(labels) == 872
-    assert exact > 0.6
-    assert abs(rounded - exact) <= 0.005

@@ -9,8 +9,6 @@ import pytest
 
 from tests.exports.served_calls import ServedModel
 from tests.exports.served_models import HARD, WORDS, balance, make_task, write
-from tests.programs import run_python
-from tests.warm_python.start import REAL_PYTHON
 
 tf = pytest.importorskip("tensorflow")
 pytest.importorskip("tensorflow_text")
@@ -125,26 +123,6 @@ def test_a_regression_of_shorter_rows(regression, ask):
     found = ask("regression", "serve_document", TEXTS)["score"]
     np.testing.assert_allclose(found, documents, atol=1e-5)
     assert np.abs(documents - scores).max() > 0.01
-
-
-_PROGRAM = """
-import json, sys
-import tensorflow as tf, tensorflow_text
-model = tf.saved_model.load(sys.argv[1])
-texts = tf.constant(json.loads(sys.argv[2]))
-logits = model.signatures["serving_default"](text=texts)["logits"]
-assert not {"keras_hub", "keras_albert"} & set(sys.modules)
-print(json.dumps(logits.numpy().tolist()))
-"""
-
-
-def test_a_program_needs_tensorflow_alone(classifier, export):
-    """Also one that loads it in Python, and not into a session."""
-    hidden = {"CUDA_VISIBLE_DEVICES": "-1"}
-    arguments = "-c", _PROGRAM, export, json.dumps(HARD)
-    logits = json.loads(run_python(*arguments, python=REAL_PYTHON, **hidden))
-    expected = classifier.predict(HARD, verbose=0)
-    np.testing.assert_allclose(logits, expected, atol=1e-5)
 
 
 def test_an_export_says_what_it_is(export):

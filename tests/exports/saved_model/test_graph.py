@@ -18,13 +18,6 @@ few = settings(deadline=None, max_examples=50)
 STRANGE = "aZ9_ \t\n.,'-é\u0301\u200b\u200d\ufe0f👩🏽🇬🇧🇫日本สวั½´\u00ad\u3099が"  # noqa: RUF001
 
 
-def test_bytes_that_are_no_text_are_served(tiny_proto):
-    tokenizer = tf_text.SentencepieceTokenizer(tiny_proto)
-    ids = tokenizer.tokenize([b"town \xff hall", b"\xe9"]).to_list()
-    assert ids == tokenizer.tokenize(["town 🙂 hall", "🙂"]).to_list()
-    assert all(1 in row for row in ids)
-
-
 def test_a_rank_is_checked_in_the_graph():
     """A server passes inputs of any shape."""
     from keras_albert.exports.saved_model.graph import check_rows
@@ -43,7 +36,7 @@ def test_a_rank_is_checked_in_the_graph():
 @few
 @given(st.lists(st.text(STRANGE) | st.text(), max_size=4))
 def test_words(texts):
-    from keras_albert.exports.saved_model.token_classification import find_words
+    from keras_albert.exports.saved_model.documents import find_words
 
     words = find_words(tf.constant(texts, tf.string))
     starts = words.in_text(words.starts, words.texts).numpy()
@@ -81,7 +74,7 @@ def test_windows(documents, data):
 @few
 @given(st.lists(st.text("_ab é") | st.just("__")), st.integers(0, 3), st.data())
 def test_choices_in_questions(questions, count, data):
-    from keras_albert.exports.saved_model.multiple_choice import fill_in
+    from keras_albert.exports.saved_model.tasks import fill_in
 
     choices = [[data.draw(st.text("x_")) for _ in range(count)] for _ in questions]
     found = fill_in(
@@ -108,7 +101,7 @@ def tokenizers(tiny_proto):
     )
 )
 def test_masks(texts, tokenizers):
-    from keras_albert.exports.saved_model.masked_lm import tokenize_masks_in_graph
+    from keras_albert.exports.saved_model.tasks import tokenize_masks_in_graph
 
     texts = ["".join(parts) for parts in texts]
     found = tokenize_masks_in_graph(*tokenizers, tf.constant(texts, tf.string))
@@ -118,7 +111,7 @@ def test_masks(texts, tokenizers):
 @pytest.mark.parametrize("scheme", [s for s in SCHEMES if s != "IO"])
 def test_marks_of_tags(scheme):
     """The first, inner and last word of an entity, adjacent to another one or not."""
-    from keras_albert.exports.saved_model.token_classification import mark_of
+    from keras_albert.exports.saved_model.documents import mark_of
 
     for adjoins in (0, 1):
         for length in (1, 2, 3):

@@ -307,11 +307,15 @@ def test_the_last_head_alone(make, toy, quantize):
     np.testing.assert_allclose(one.predict(toy[0][:8], verbose=0), expected, atol=1e-5)
 
 
-def test_formats_without_exits_refuse_them(make, tmp_path):
-    classifier = make()
-    for export in ("transformers", "keras-hub"):
-        with pytest.raises(ValueError, match=r"exits/kernel"):
-            export_checkpoint(classifier, tmp_path / export, export)
+@pytest.mark.parametrize("other", ["transformers", "keras-hub"])
+def test_formats_without_exits_have_the_last_head(other, make, toy, tmp_path):
+    classifier = scale(make())
+    export_checkpoint(classifier, tmp_path / other, other)
+    loaded = AlbertClassifier.from_preset(tmp_path / other)
+    assert loaded.exits == 0
+    x = toy[0][:8]
+    expected = classifier.predict(x, verbose=0)
+    np.testing.assert_allclose(loaded.predict(x, verbose=0), expected, atol=1e-5)
 
 
 @pytest.mark.skipif(keras.config.backend() == "torch", reason="runs eagerly")

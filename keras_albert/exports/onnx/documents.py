@@ -1,4 +1,4 @@
-"""The ONNX graph of a question answerer."""
+"""ONNX graphs of the tasks that read a long text in windows."""
 
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -6,10 +6,112 @@ from typing import Any, ClassVar
 import numpy as np
 
 from keras_albert.exports.onnx.graph import OnnxTask, OnnxWindows
-from keras_albert.exports.onnx.text import OnnxCharacters
-from keras_albert.exports.shared import IMPOSSIBLE, MAX_ANSWER_LENGTH
+from keras_albert.exports.onnx.text import OnnxCharacters, Pieces, split_words
+from keras_albert.exports.shared import IMPOSSIBLE, MAX_ANSWER_LENGTH, entity_tables
 from keras_albert.layers.heads import MASKED_LOGIT
 from keras_albert.text.spans import INVISIBLE
+from keras_albert.text.tags import OUTSIDE
+from keras_albert.text.windows import window_stride
+
+
+class TokenClassifierGraph(OnnxTask):
+    """The graph of an `AlbertTokenClassifier`."""
+
+    def run(self, ids: dict[str, Any]) -> Any:
+        sequence = self.encode(ids)
+        return self.builder.dense(self.task.output_dense, sequence, keep_float=True)
+
+    def transformers_outputs(self, ids: dict[str, Any]) -> dict[str, tuple[Any, ...]]:
+        return {"logits": (self.run(ids), "batch", "length", self.task.num_classes)}
+
+    def answer_tokens(self, outputs: Any) -> None:
+        axes = ("batch", "length")
+        probabilities = self.op.Softmax(outputs, axis=-1)
+        score, index = self.largest(probabilities)
+        for name, scores in (("logits", outputs), ("probabilities", probabilities)):
+            self.builder.output(name, scores, *axes, self.task.num_classes)
+        self.builder.output("score", score, *axes)
+        self.builder.output("index", index, *axes)
+
+    def answer_texts(self, *columns: Any) -> None:
+        op, builder, texts = self.op, self.builder, self.texts
+        words, starts, ends, rows = split_words(texts, columns[0])
+        (pieces,) = texts.tokenize(words)
+        # A word without pieces neither splits nor starts an entity.
+        is_seen = op.Greater(pieces.lengths, 0)
+        scores = op.Softmax(self._score_words(pieces, rows, columns[0]), axis=-1)
+        starts, ends, rows = (
+            op.Compress(x, is_seen, axis=0) for x in (starts, ends, rows)
+        )
+        score, tags = self.largest(op.Compress(scores, is_seen, axis=0))
+
+        names = self.task.class_names
+        labels, joins = entity_tables(names)
+        tags = builder.cast(tags, "int64")
+        inside = builder.constant([name != OUTSIDE for name in names], "is_inside")
+        is_inside = op.Gather(inside, tags)
+        both = (op.Unsqueeze(x, [1]) for x in (texts.previous(tags, 0), tags))
+        joined = op.GatherND(builder.constant(joins, "joins"), op.Concat(*both, axis=1))
+        joined = op.And(joined, op.Equal(texts.previous(rows, -1), rows))
+        is_start = op.And(is_inside, op.Not(joined))
+        is_end = op.And(is_inside, op.Not(texts.following(joined, False)))
+
+        number = op.Sub(op.CumSum(builder.cast(is_start, "int64"), 0), 1)
+        number, score = (op.Compress(x, is_inside, axis=0) for x in (number, score))
+        firsts, tags, rows = (
+            op.Compress(x, is_start, axis=0) for x in (starts, tags, rows)
+        )
+        ends = op.Compress(ends, is_end, axis=0)
+        words = builder.cast(texts.count(number, rows), "float32")
+        score = op.Div(texts.reduce(score, number, rows), words)
+        characters = OnnxCharacters(texts, columns[0])
+        counts = texts.count(rows, columns[0])
+        start, end = (
+            characters.in_text(rows, characters.at_bytes(rows, x))
+            for x in (firsts, ends)
+        )
+        label = op.Gather(builder.constant(labels, "labels"), tags)
+        nowhere = builder.constant(np.int32(0), "nowhere")
+        for name, values, filler in (
+            ("label", label, builder.string("")),
+            ("start", start, nowhere),
+            ("end", end, nowhere),
+            ("score", score, 0.0),
+        ):
+            dense = texts.dense(values, rows, counts, filler)
+            builder.output(name, dense, "batch", "most")
+        builder.output("count", builder.cast(counts, "int32"), "batch")
+
+    def _score_words(self, pieces: Pieces, rows: Any, column: Any) -> Any:
+        """Run windows of pieces and merge them to words, as `TaggedDocuments` does."""
+        op, builder, preprocessor = self.op, self.builder, self.task.preprocessor
+        lengths = self.texts.reduce(pieces.lengths, rows, column)
+        documents = Pieces(pieces.ids, op.CumSum(lengths, 0, exclusive=1), lengths)
+        room = preprocessor.max_length - 2
+        stride = window_stride(preprocessor.stride, room)
+        size, stride = (op.Expand([x], op.Shape(lengths)) for x in (room, stride))
+        windows = OnnxWindows(self.texts, documents, size, stride)
+        logits = self.run_windows(self.texts.pack([windows.pieces]))
+        # Windows start after `[CLS]`. Each piece is predicted by one window.
+        length = op.Squeeze(builder.size(logits, 1))
+        _, is_owned = windows.places(1, length)
+        logits = op.GatherND(logits, op.Transpose(op.NonZero(is_owned)))
+        # An extra row, because there may be none.
+        logits = op.Pad(logits, [0, 0, 1, 0], 0.0)
+        if not preprocessor.label_all_pieces:
+            return op.Gather(logits, pieces.begins)
+        logits = op.Slice(logits, [0], [-1])
+        owners = op.Unsqueeze(self.texts.owners(pieces), [1])
+        shape = builder.integers(builder.size(rows, 0), self.task.num_classes)
+        total = op.ScatterElements(
+            op.Expand([0.0], shape),
+            op.Expand(owners, op.Shape(logits)),
+            logits,
+            axis=0,
+            reduction="add",
+        )
+        count = builder.cast(op.Max(pieces.lengths, 1), "float32")
+        return op.Div(total, op.Unsqueeze(count, [1]))
 
 
 class QuestionAnswererGraph(OnnxTask):
@@ -122,13 +224,14 @@ class QuestionAnswererGraph(OnnxTask):
         found, place = op.TopK(scores, [1], _outputs=2)
         begins, ends = (op.GatherElements(x, place, axis=1) for x in (begins, ends))
         found, begins, ends = (op.Squeeze(x, [1]) for x in (found, begins, ends))
-        best = self._reduce(found, windows.documents, questions, "max", -np.inf)
+        reduced = windows.documents, questions
+        best = texts.reduce(found, *reduced, "max", -np.inf)
         number = texts.positions(found)
         is_best = op.Equal(found, op.Gather(best, windows.documents))
         most = op.Squeeze(builder.size(found, 0))
         number = op.Where(is_best, number, most)
-        window = self._reduce(number, windows.documents, questions, "min", 2**31)
-        null = self._reduce(null, windows.documents, questions, "min", np.inf)
+        window = texts.reduce(number, *reduced, "min", 2**31)
+        null = texts.reduce(null, *reduced, "min", np.inf)
         rows = op.Add(texts.positions(contexts), op.Size(questions))
         start, end = (
             characters.in_text(rows, op.Gather(spans, op.Gather(tokens, window)))
@@ -146,21 +249,11 @@ class QuestionAnswererGraph(OnnxTask):
         room = op.Sub(budget, kept)
         stride = op.Min(room, preprocessor.doc_stride)
         windows = OnnxWindows(self.texts, read, room, stride)
-        begins, lengths = (
-            op.Gather(x, windows.documents) for x in (asked.begins, kept)
-        )
+        begins = op.Gather(asked.begins, windows.documents)
+        lengths = op.Gather(kept, windows.documents)
         asked = replace(asked, begins=begins, lengths=lengths)
         packed = self.texts.pack([asked, windows.pieces])
         return windows, op.Add(lengths, 2), packed
-
-    def _reduce(
-        self, values: Any, documents: Any, column: Any, how: str, nothing: Any
-    ) -> Any:
-        """Return the largest or smallest value of each question's windows."""
-        op = self.op
-        nothing = op.CastLike(nothing, values)
-        start = op.Expand(nothing, self.builder.size(column, 0))
-        return op.ScatterElements(start, documents, values, reduction=how)
 
     def _choose(
         self, start: Any, end: Any, best: Any, null: Any, is_blank: Any
