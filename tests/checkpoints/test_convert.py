@@ -116,7 +116,7 @@ def _truncate(directory):
 SPOILED = {
     "truncated": (_truncate, "is damaged"),
     "config": (lambda d: change_config(d, hidden_size=32), "wrong shape"),
-    "no vocabulary": (lambda d: (d / "spiece.model").unlink(), "has no `spiece"),
+    "no vocabulary": (lambda d: (d / "spiece.model").unlink(), "has no spiece"),
     "damaged vocabulary": (
         lambda d: (d / "spiece.model").write_bytes(b"noise"),
         "not a whole SentencePiece model",
@@ -141,8 +141,11 @@ def test_bad_input_is_refused_and_leaves_nothing(spoiled, tmp_path, how, capsys)
     [
         (("/no/such", "x", "google"), "neither an existing directory"),
         (("{source}", "{source}", "google"), "already exists"),
-        (("{source}", "x", "google", "Bert"), "no class 'Bert'"),
-        (("{source}", "x", "google", "squad_scores"), "no class 's.*AlbertClassifier"),
+        (("{source}", "x", "google", "Bert"), "`task` must be one of .*task='Bert'"),
+        (
+            ("{source}", "x", "google", "squad_scores"),
+            "`task` .*'AlbertClassifier'.*task='squ",
+        ),
         (("{source}", "x", "pdf"), "'transformers', .*Received: format='pdf'"),
     ],
 )
