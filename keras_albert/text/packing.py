@@ -243,13 +243,15 @@ def read_weights(sample_weight: Any, axes: int = 1) -> Any:
     """Read weights of examples, or a dict of them: finite and not negative."""
     if isinstance(sample_weight, Mapping):
         return {name: read_weights(part, axes) for name, part in sample_weight.items()}
-    weights = np.asarray(plain_column(sample_weight), np.float32)
+    weights = np.asarray(plain_column(sample_weight))
+    is_numeric = weights.dtype.kind in "biuf"
+    weights = weights.astype(np.float32) if is_numeric else weights
     if axes == 1 and weights.ndim == 2 and weights.shape[1] == 1:
         weights = weights[:, 0]
-    if not 1 <= weights.ndim <= axes:
+    if not is_numeric or not 1 <= weights.ndim <= axes:
         raise ValueError(
             "`sample_weight` must have a number for each example. Received an array of "
-            f"shape {weights.shape}."
+            f"shape {weights.shape} and dtype {weights.dtype}."
         )
     # False for NaN.
     valid = (weights >= 0) & (weights < np.inf)

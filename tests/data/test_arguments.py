@@ -4,7 +4,6 @@ import keras
 import numpy as np
 import pytest
 
-from keras_albert import AlbertClassifierPreprocessor
 from tests.one_backend import on_one_backend
 from tests.tasks.question_answering.small_reader import small_reader, toy_reading
 from tests.tasks.small_models import small_backbone, small_tagger, toy_tags
@@ -82,9 +81,7 @@ def test_a_huge_batch_is_all_examples(model):
     assert model.evaluate(*data, 10**30, verbose=0) == pytest.approx(expected)
 
 
-def test_arguments_of_constructors(model, make_classifier):
-    with pytest.raises(ValueError, match="`pack_sequences` must be True or False"):
-        AlbertClassifierPreprocessor(model.preprocessor.tokenizer, pack_sequences="x")
+def test_arguments_of_constructors(make_classifier):
     with pytest.raises(ValueError, match="`layer_norm_epsilon` must be a number from"):
         small_backbone(layer_norm_epsilon=1e300)
     with pytest.raises(ValueError, match="needs at least two classes"):

@@ -97,7 +97,7 @@ class TestAnswers:
         reader = readers[head]
         ranked = reader.answer("the lamps", CONTEXT, 5, max_answer_length=2)
         spans = [(a["start"], a["end"]) for a in ranked if a["answer"]]
-        tokens = ContextTokens(reader.preprocessor.tokenizer, [CONTEXT])
+        tokens = ContextTokens(reader.preprocessor.tokenizer.vocabulary, [CONTEXT])
         starts, ends = np.transpose(spans)
         first, last = tokens.find(np.zeros(len(spans), int), starts, ends)
         assert (last - first < 2).all()
