@@ -152,7 +152,8 @@ class AlbertClassifierEstimator(ClassifierMixin, BaseEstimator):
         Example:
             >>> from keras_albert.sklearn import AlbertClassifierEstimator
             >>> texts = ["a fine film", "good fun", "so boring", "a dull film"]
-            >>> estimator = AlbertClassifierEstimator().fit(texts, [1, 1, 0, 0])
+            >>> estimator = AlbertClassifierEstimator(method="linear")
+            >>> estimator = estimator.fit(texts, [1, 1, 0, 0])
             >>> estimator.predict_proba(["how dull", "what fun"]).shape
             (2, 2)
         """
@@ -175,7 +176,8 @@ class AlbertClassifierEstimator(ClassifierMixin, BaseEstimator):
         Example:
             >>> from keras_albert.sklearn import AlbertClassifierEstimator
             >>> texts = ["a fine film", "good fun", "so boring", "a dull film"]
-            >>> estimator = AlbertClassifierEstimator().fit(texts, [1, 1, 0, 0])
+            >>> estimator = AlbertClassifierEstimator(method="linear")
+            >>> estimator = estimator.fit(texts, [1, 1, 0, 0])
             >>> estimator.predict(["how dull", "what fun"]).tolist()
             [0, 1]
         """

@@ -21,6 +21,10 @@ MODULES = {
         "Recipes",
         "The settings of the published fine-tuning runs.",
     ),
+    "keras_albert.preprocessors": (
+        "Preprocessors",
+        "The tokenizer, and a preprocessor for each task.",
+    ),
     "keras_albert.text": ("Text", "Vocabularies, text rules and files, without Keras."),
     "keras_albert.layers": ("Layers", "The layers of ALBERT, for models of your own."),
     "keras_albert.pretraining": (

@@ -11,7 +11,7 @@ import pytest
 
 from keras_albert import AlbertClassifier
 from keras_albert.devices import processes
-from keras_albert.devices import strategy as module
+from keras_albert.tasks import compile as module
 from keras_albert.training.devices import choose_devices
 from tests.devices.shared_out import CASES, TASKS, run
 from tests.devices.together import own_part
@@ -128,7 +128,7 @@ def test_strategies_that_do_not_train_in_step_are_refused_by_name(monkeypatch):
     server = object.__new__(tf.distribute.ParameterServerStrategy)
     for strategy in (central, server):
         name = rf"{type(strategy).__name__}\..* MirroredStrategy"
-        monkeypatch.setattr(module, "_current_strategy", lambda: strategy)  # noqa: B023
+        monkeypatch.setattr(module, "current_strategy", lambda: strategy)  # noqa: B023
         with pytest.raises(ValueError, match=name):
             new_classifier()
 

@@ -397,7 +397,7 @@ def test_inputs_that_cannot_be(corpus, tmp_path, tiny_proto):
     ):
         with pytest.raises(ValueError, match=message):
             prepare_examples(inputs, tmp_path / "out", source)
-    with pytest.raises(ValueError, match="no text to train on"):
+    with pytest.raises(ValueError, match="All lines are blank"):
         train_vocabulary_on(tmp_path / "empty.txt", 60)
 
 
