@@ -72,6 +72,7 @@ def test_the_config_builds_the_same_model(backbone):
     _assert_same(backbone, copy)
 
 
+@pytest.mark.filterwarnings("ignore:The model was trained with")
 def test_adapters_are_saved_with_their_depth(tmp_path):
     backbone = add_noise(AlbertBackbone(**SMALL, adapter_rank=2))
     backbone.save_to_preset(tmp_path)
