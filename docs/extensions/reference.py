@@ -62,7 +62,7 @@ _INTERNAL = """
     load_task_weights preprocess_samples token_scores columns text_columns
     choice_columns word_columns segment_pairs question_contexts tokenize_columns
     encode_for padded_length call_in_graph mask_slots set_proto group_of
-    check_depth run_number run_numbers layer_weights group_blocks check_length
+    check_depth run_number layer_weights group_blocks check_length
     outputs_are_logits is_self_supervised encode encode_texts read_input traits
     with_prompt pool pooled_by_layer target_dtype target_shape
     trainable_variables non_trainable_variables trainable_weights run_virtual_layer

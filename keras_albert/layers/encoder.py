@@ -178,14 +178,6 @@ class SharedTransformerEncoder(AlbertLayer):
         )
         return (layer + own_first - first) * self.num_inner_repetitions + inner
 
-    def run_numbers(self, num_layers: int) -> list[int]:
-        """Return the numbers of the adapters that some layers add, in their order."""
-        return [
-            self.run_number(layer, inner, self.group_of(layer, num_layers), num_layers)
-            for layer in range(num_layers)
-            for inner in range(self.num_inner_repetitions)
-        ]
-
     def layer_weights(
         self, layer: int, num_layers: int | None = None
     ) -> list[list[FloatArray]]:
