@@ -164,15 +164,16 @@ def check_readable(variables: Iterable[Any]) -> None:
     for variable in variables:
         if has_no_value(variable):
             raise RuntimeError(IN_USE)
-        value = variable.value
-        if not (
-            getattr(value, "is_fully_addressable", True) or value.is_fully_replicated
-        ):
+        if getattr(variable.value, "is_fully_addressable", True):
+            continue
+        try:
+            variable.numpy()
+        except RuntimeError as error:
             raise ValueError(
                 f"Other processes have parts of {variable.path}, which this one cannot "
                 "save. Choose a `DeviceMesh` whose batch axis has at least one entry "
                 "for each process, such as (2, 2) for 2 processes of 2 devices."
-            )
+            ) from error
 
 
 def weights_path(directory: Path) -> Path:

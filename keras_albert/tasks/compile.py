@@ -3,6 +3,7 @@
 from collections.abc import Callable, Container, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import keras
@@ -442,14 +443,24 @@ def _sets_rate(callbacks: Any) -> bool:
     return any(isinstance(c, _RATE_CALLBACKS) for c in keras.tree.flatten(callbacks))
 
 
+_STEPS = ("train_step", "test_step")
+
+
 @contextmanager
 def steps_at_depth(task: Task, num_layers: int | None) -> Iterator[None]:
     """Let the steps of Keras, made or traced in this block, run some layers."""
     task._depth = num_layers
+    own = vars(task)
+    if num_layers is not None:
+        # JAX keeps one program for equal methods, at whatever depth it was traced.
+        for name in _STEPS:
+            own[name] = partial(getattr(type(task), name), task)
     try:
         yield
     finally:
         task._depth = None
+        for name in _STEPS:
+            own.pop(name, None)
 
 
 def check_epochs(
