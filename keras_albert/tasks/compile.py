@@ -450,7 +450,7 @@ _STEPS = ("train_step", "test_step")
 def steps_at_depth(task: Task, num_layers: int | None) -> Iterator[None]:
     """Let the steps of Keras, made or traced in this block, run some layers."""
     task._depth = num_layers
-    own = vars(task)
+    own = task.__dict__
     if num_layers is not None:
         # JAX keeps one program for equal methods, at whatever depth it was traced.
         for name in _STEPS:
