@@ -1,4 +1,4 @@
-"""What newcomers and CI run: `nox -s quickstart`, `nox -s tests`, `nox -s docs`."""
+"""Commands for newcomers and CI: `nox -s quickstart`, `nox -s tests`, `nox -s docs`."""
 
 import os
 import re

@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 
 # Elements whose address is loaded with the page.
 _LOADED = {("script", "src"), ("img", "src"), ("link", "href"), ("iframe", "src")}
-# What a script within a page loads.
+# The files that a script within a page loads.
 _SCRIPT = re.compile(r"""["'](https?://[^"'\s]+\.js)["']""")
 # Written to a folder above, for all versions.
 _ABOVE = ("../switcher.json",)

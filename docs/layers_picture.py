@@ -12,7 +12,7 @@ from xml.sax.saxutils import escape
 HERE = Path(__file__).resolve().parent
 PICTURE = HERE / "layers.svg"
 
-# What a folder contains, in a few words.
+# The content of a folder, in a few words.
 PURPOSES = {
     "__main__": "python -m keras_albert",
     "cli": "options and commands",

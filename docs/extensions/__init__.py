@@ -1,1 +1,1 @@
-"""What the site adds to Sphinx; `conf.py` lists it."""
+"""The extensions of Sphinx for the site; `conf.py` lists it."""

@@ -84,7 +84,7 @@ Tokens = Annotated[int, whole(most=2**16)]
 BatchSize = Annotated[int, whole(most=2**20)]
 Fraction = Annotated[float, Kind(fraction)]
 Positive = Annotated[float, Kind(positive_number)]
-# What is checked before a backend is imported.
+# The checks before a backend is imported.
 File = Annotated[Path, Kind(Path, "file")]
 Directory = Annotated[Path, Kind(Path, "directory")]
 NewPath = Annotated[Path, Kind(Path, "new")]
@@ -115,7 +115,7 @@ def option(
 
 def settings_of(place: str) -> Any:
     """Declare the fields of another dataclass, "module:class", as options."""
-    # Those that were given are collected under the name of the field.
+    # Given ones are collected under the name of the field.
     return field(default_factory=dict, metadata={"settings_of": place})
 
 
@@ -152,7 +152,7 @@ def _sections(cls: type) -> list[tuple[str, str]]:
 
 
 class OptionType(NamedTuple):
-    """What the type of a field says of its option."""
+    """The facts of an option that follow from the type of its field."""
 
     kind: Kind | None
     choices: tuple[str, ...] | None = None

@@ -111,7 +111,7 @@ class LabelledColumns(Columns):
 
 @dataclass(frozen=True, kw_only=True)
 class Card:
-    """What the card of a model says.
+    """The facts on the card of a model.
 
     Model card:
         language: the language of the texts, such as en

@@ -33,7 +33,7 @@ from keras_albert.training import model_card
 from keras_albert.training.run_folder import Row, RunFolder
 from keras_albert.utils.environment import new_figure, versions
 
-# Those of `distill`.
+# The options of `distill`.
 _TRAINING = (
     *("hours", "steps", "batch_size", "max_length", "learning_rate"),
     *("seed", "workers"),

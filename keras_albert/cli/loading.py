@@ -87,7 +87,7 @@ def loading(name: str) -> Iterator[None]:
 
 @contextmanager
 def signals_held_back() -> Iterator[None]:
-    """Hold back signals to one of several processes, until training records them."""
+    """Delay signals to one of several processes, until training records them."""
     # The others would wait for one that ends before they are connected. Threads inherit
     # the mask, so that no signal comes to them.
     is_one_of_several = any(name in os.environ for name in _OF_SEVERAL)

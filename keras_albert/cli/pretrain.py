@@ -51,7 +51,7 @@ def prepare(options: Prepare) -> None:
 
 def progress_bar(console: Console, quiet: bool) -> Progress:
     """Return a progress bar of bytes, which a terminal shows and a file does not."""
-    # What is printed would go to the bar's console, and hidden messages as well.
+    # Printed text would go to the bar's console, and hidden messages as well.
     redirected = {"redirect_stdout": False, "redirect_stderr": False}
     return Progress(
         TextColumn("{task.description}"),

@@ -64,7 +64,7 @@ def run_program(
 
 
 def describe_error(error: Exception, options: Mapping[str, str]) -> str:
-    """Describe an error in one line, which begins with the option that is wrong."""
+    """Describe an error in one line, which starts with the option that is wrong."""
     # Libraries of file formats raise other errors for it, with other words.
     for reason in _NO_ROOM:
         if reason in str(error) and f"{reason}: nothing was written" not in str(error):

@@ -34,7 +34,7 @@ from keras_albert.cli.program import run_program
 _BACKENDS = ("tensorflow", "jax", "torch")
 # The commands that several processes run together, which agree when they stop.
 _OF_PROCESSES = ("finetune", "predict", "pretrain")
-# What a report of a bug needs.
+# The facts that a report of a bug needs.
 _PACKAGES = (
     *("keras", "keras-hub", "tensorflow", "tensorflow-text", "jax", "jaxlib", "torch"),
     *("numpy", "protobuf", "sentencepiece", "safetensors", "h5py", "transformers"),

@@ -1,4 +1,4 @@
-"""What is `y`: labels by name or number, as the numbers that a loss takes."""
+"""The reader of `y`: labels by name or number become the numbers of a loss."""
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -89,7 +89,7 @@ def share_dataset(
     def take(batch: Any) -> Batch:
         batch = batch if isinstance(batch, tuple) else (batch,)
         if unchecked:
-            # The first one, which is read before the training begins.
+            # The first one, which is read before training starts.
             unchecked.clear()
             processes.check_same({"batches": batch}, SAME_BATCHES)
         return share_batch(task, batch, spec)

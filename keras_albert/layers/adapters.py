@@ -1,4 +1,4 @@
-"""What each virtual layer adds to the weights that it shares with others."""
+"""Updates that each virtual layer adds to the weights that it shares with others."""
 
 from typing import Any
 

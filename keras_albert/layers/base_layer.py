@@ -1,4 +1,4 @@
-"""What all layers use: the base class, activations, weights, seeds, packed rows."""
+"""The base of all layers: their class, activations, weights, seeds, packed rows."""
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping

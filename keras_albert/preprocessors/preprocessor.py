@@ -76,7 +76,7 @@ _TAKE_TOKENIZER = (
 )
 
 
-# What all constructors take.
+# The arguments of all constructors.
 _SHARED_ARGUMENTS = """\
     tokenizer: An `AlbertTokenizer`.
     sequence_length: int or `None`. A fixed length that all batches are padded to, as

@@ -57,7 +57,7 @@ async def read_body(request: Request, most_bytes: int) -> bytes:
 
 
 class _Endpoints:
-    """What is answered at each path."""
+    """The answers at each path."""
 
     def __init__(self, model: ServedModel) -> None:
         self._model, self._limits = model, model.limits

@@ -1,4 +1,4 @@
-"""What a task computes with: for a batch of arrays, for all inputs, for long texts."""
+"""Predictions of a task: for a batch of arrays, for all inputs, for long texts."""
 
 import threading
 import warnings

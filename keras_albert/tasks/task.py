@@ -1,4 +1,4 @@
-"""What all tasks share: raw strings in, batches by length, saving and export."""
+"""The base of all tasks: raw strings in, batches by length, saving and export."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -79,7 +79,7 @@ def _num_steps(batches: Any) -> int | None:
 
 
 class TaskTraits(NamedTuple):
-    """What differs between tasks, for what reads their data and outputs."""
+    """The differences between tasks, for code that reads their data and outputs."""
 
     # The columns of a table.
     columns: Columns = Columns()
@@ -104,7 +104,7 @@ class AlbertTask(CompiledTask, PresetMixin, _Task):
 
     # A subclass has `encode_targets`, `default_loss`, `default_metrics`, `_run_layers`.
 
-    # What differs between tasks, see `TaskTraits`.
+    # The differences between tasks, see `TaskTraits`.
     traits = TaskTraits()
 
     backbone_cls = AlbertBackbone
@@ -326,11 +326,8 @@ class AlbertTask(CompiledTask, PresetMixin, _Task):
         ):
             kwargs = quiet | kwargs
             with unchanged_on_error(self):
-                named = text, text_pair, label, self.is_self_supervised
-                columns = self.traits.columns.choose(*named)
-                data = read_data(x, y, sample_weight, columns, batch_size)
-                if data.columns.class_names:
-                    self.set_class_names(data.columns.class_names)
+                names = text, text_pair, label
+                data = self._read_given(x, y, sample_weight, names, batch_size)
                 has_ids = are_ids(self.preprocessor, data.x)
                 is_raw = not (is_dataset(data.x) or has_ids)
                 if data.y is not None and is_raw:
@@ -460,11 +457,8 @@ class AlbertTask(CompiledTask, PresetMixin, _Task):
         ):
             kwargs = quiet | kwargs
             with unchanged_on_error(self):
-                named = text, text_pair, label, self.is_self_supervised
-                columns = self.traits.columns.choose(*named)
-                data = read_data(x, y, sample_weight, columns, batch_size)
-                if data.columns.class_names:
-                    self.set_class_names(data.columns.class_names)
+                names = text, text_pair, label
+                data = self._read_given(x, y, sample_weight, names, batch_size)
                 limit = Steps(kwargs.get("steps"))
                 dataset = self._as_dataset(
                     make_batches(self, data, batch_size, steps=limit)
@@ -518,6 +512,21 @@ class AlbertTask(CompiledTask, PresetMixin, _Task):
         """
         self._check_depth(num_layers)
         return predict_all(self, x, batch_size, num_layers=num_layers, **kwargs)
+
+    def _read_given(
+        self,
+        x: Any,
+        y: Any,
+        sample_weight: Any,
+        names: tuple[Any, Any, Any],
+        batch_size: int | None,
+    ) -> RawData:
+        """Read what `fit` or `evaluate` got, with the names of a table's columns."""
+        columns = self.traits.columns.choose(*names, self.is_self_supervised)
+        data = read_data(x, y, sample_weight, columns, batch_size)
+        if data.columns.class_names:
+            self.set_class_names(data.columns.class_names)
+        return data
 
     def _check_depth(self, num_layers: int | None) -> None:
         """Check a number of layers, and warn if there are more than trained."""

@@ -35,7 +35,7 @@ _STEPS = 31
 
 @dataclass(frozen=True)
 class EvaluationReport:
-    """What `evaluate` found; `report` has the metrics.
+    """The result of `evaluate`; `report` has the metrics.
 
     Example:
         >>> import keras_albert

@@ -23,7 +23,7 @@ Scores = dict[str, float]
 
 @dataclass(frozen=True)
 class EvaluatedRows:
-    """What a model answers to each row, and how wrong this is."""
+    """The answers of a model to each row, and how wrong they are."""
 
     truth: Sequence[Any]
     answers: Sequence[Any]

@@ -1,1 +1,1 @@
-"""What every folder may use: files, directories, packages, arguments."""
+"""Helpers that every folder may use: files, directories, packages, arguments."""

@@ -376,7 +376,7 @@ def _keys(model: bytes, ids: dict[str, Any]) -> Iterator[bytes]:
 
 Labels = npt.NDArray[Any]
 
-# Of the head after it, `C`.
+# `C` of the head after it.
 CONTRASTIVE_STRENGTH = 0.1
 
 # With an earlier head, all pairs or a rate of 1e-4 were no better; see

@@ -154,7 +154,7 @@ class AlbertClassifier(NamedClasses, keras_hub.models.TextClassifier):
 
     @property
     def pooling_mode(self) -> str:
-        """What the head reads; see the constructor."""
+        """The input of the head; see the constructor."""
         return str(self.pooling.mode)
 
     @property
